@@ -11,6 +11,11 @@ def block(page: Path, heading: str) -> str:
     return found[1]
 
 
+def blocks(page: Path) -> list[str]:
+    """All blocks of code and output of a page."""
+    return re.findall(r"^```\w*\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
 def outputs(page: Path, heading: str) -> list[str]:
     """The blocks of output below a heading and before the next one."""
     section = re.split(r"^#+ ", _below(page, heading), maxsplit=1, flags=re.MULTILINE)[0]

@@ -17,7 +17,8 @@ from localcluster.cluster import LocalCluster
 from localcluster.specs import NodeSpec
 from localcluster.testing.clusters import Shown
 from optimus.cli.main import main
-from tests.harness.guide_commands import block
+from tests.harness.go_tools import HELM
+from tests.harness.guide_commands import block, blocks
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -49,6 +50,8 @@ class Shell:
         programs = folder / "bin"
         programs.mkdir()
         (programs / "kubectl").symlink_to(cluster.binaries["kubectl"])
+        (programs / "kubectl-optimus").symlink_to(Path(sys.executable).parent / "kubectl-optimus")
+        self._programs = programs
         self._environ = {
             "PATH": f"{programs}:{os.environ['PATH']}",
             "HOME": str(folder),
@@ -59,7 +62,14 @@ class Shell:
             ".venv/bin/python": sys.executable,
             "/tmp/optimus-checkpoints": str(folder / "checkpoints"),
             "my-cluster": str(folder / "my-cluster"),
+            "NODE...": "node-1 node-2",
+            "NAMESPACE": "default",
+            "REGISTRY": "registry.invalid",
         }
+
+    def add(self, program: Path) -> None:
+        """Let the commands find one more program."""
+        (self._programs / program.name).symlink_to(program)
 
     def run(self, commands: str) -> str:
         """What the commands print. Raises AssertionError with it where one fails."""
@@ -195,6 +205,62 @@ def test_one_line_installs_and_another_removes_all_but_what_was_learned(installe
         )
     )
     check_removed(installed)
+
+
+@pytest.mark.timeout(3600)  # with the first build of helm
+def test_helm_installs_upgrades_and_removes(installed: Shell) -> None:
+    """The pods do not start: an image cannot be pulled here."""
+    installed.add(HELM.built())
+    in_words = " ".join(OPERATOR.read_text().split())
+    (install,) = {each for each in commands_of(OPERATOR) if each.startswith("helm ")}
+    removal = "helm uninstall optimus -n optimus-system"
+    assert f"`{removal}`" in in_words
+    assert "`--take-ownership`" in in_words
+    installed.run("kubectl delete --ignore-not-found -k my-cluster")
+    check_removed(installed)
+    installed.run(f"{install} --take-ownership")  # the CRDs are there already
+    image = "-o jsonpath='{.spec.template.spec.containers[0].image}'"
+    deployment = "kubectl -n optimus-system get deployment optimus-autoscaler"
+    assert "registry.invalid/optimus-on-kubernetes:" in installed.run(f"{deployment} {image}")
+    installed.run(install)
+    assert '"revision":"2"' in installed.run(f"{HELM.name} list -n optimus-system -o json")
+    installed.run(f"{removal} --wait")
+    kept = {"Namespace optimus-system", "Lease optimus-autoscaler"}
+    wait_until("the rest is gone", lambda: ours(installed) - LEFT <= kept)
+    installed.run("kubectl delete namespace optimus-system")
+    check_removed(installed)
+
+
+@pytest.mark.timeout(900)
+def test_each_other_command_of_the_operator_guide(installed: Shell) -> None:
+    """As they are written; a namespace and nodes have the names of this cluster."""
+    refused_here = ("kubectl -n optimus-system exec ", "kubectl -n optimus-system port-forward ")
+    elsewhere = ("helm ", "kubectl apply ", "kubectl -n optimus-system rollout ")
+    installed.run("kubectl create namespace monitoring")
+    commands = commands_of(OPERATOR)
+    run = [each for each in commands if not each.startswith((*refused_here, *elsewhere))]
+    assert len(run) >= 6, run
+    wait_until("both processes lead", lambda: installed.succeeds("kubectl optimus doctor"))
+    for each in run:
+        installed.run(each)
+    taints = "kubectl get node node-1 -o jsonpath={.spec.taints[*].key}"
+    assert installed.run(taints) == "optimus.dl/training"
+    bindings = ("optimus-kube-state-metrics", "optimus-autoscaler-logs")
+    assert all(any(name in each for each in run) for name in bindings)
+    installed.run(
+        """
+        kubectl taint nodes node-1 node-2 optimus.dl/training-
+        kubectl delete namespace monitoring
+        kubectl delete clusterrolebinding optimus-kube-state-metrics
+        kubectl delete rolebinding optimus-autoscaler-logs
+        """
+    )
+
+
+def commands_of(page: Path) -> list[str]:
+    """The commands in a page's blocks of code, each on one line."""
+    lines = "\n".join(blocks(page)).replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith(("kubectl ", "helm "))]
 
 
 def ours(shell: Shell) -> set[str]:
