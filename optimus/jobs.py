@@ -396,6 +396,8 @@ class Job:
     """The image of its workers' first container, where it is known."""
 
     chief_trains: bool = False
+    """Whether its Chief or Master trains beside the workers: without PSs always."""
+
     suspended: bool = False
     preempted_for: str = ""
     """The job, NAMESPACE/NAME, that the extender suspended this one for."""
@@ -429,6 +431,25 @@ class Job:
     def managed(self) -> bool:
         """Whether this software may change the job's counts."""
         return self.goal is not None and self.left_alone is None
+
+    @property
+    def trainers(self) -> dict[Role, int]:
+        """How many replicas of each role train, Chiefs and Masters first."""
+        leads = {role.role: role.count for role in self.fixed if role.role in TRAINERS}
+        workers = {Role.WORKER: self.counts.workers}
+        return (leads if self.chief_trains else {}) | workers
+
+    @property
+    def size(self) -> str:
+        """Its counts; of a job without PSs all that trains: ``1 master + 3 workers``."""
+        if self.counts.ps:
+            return str(self.counts)
+        parts = [
+            f"{count} {role}{'s' if count != 1 else ''}"
+            for role, count in self.trainers.items()
+            if count
+        ]
+        return " + ".join(parts) or "0 workers"
 
     @property
     def splits_batch(self) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 
 from autoscaler.web.copies import JobCopy
 from optimus.interval import Action
+from optimus.jobs import Job
 from optimus.kube.contract import Phase
 from optimus.kube.errors import Malformed
 from optimus.kube.profiles import ConditionType, Truth
@@ -49,6 +50,9 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     created_at: float
     ps: int | None = None
     workers: int | None = None
+    replicas: dict[str, int] = {}
+    """Of a job without PSs: how many of each role train."""
+
     target_ps: int | None = None
     target_workers: int | None = None
     loss: float | None = None
@@ -92,6 +96,7 @@ def row_of(copy: JobCopy) -> JobRow:
         created_at=copy.created_at,
         ps=status.ps if counts is None else counts.ps,
         workers=status.workers if counts is None else counts.workers,
+        replicas=_trainers(job),
         target_ps=status.target_ps,
         target_workers=status.target_workers,
         loss=status.loss,
@@ -115,6 +120,12 @@ def row_of(copy: JobCopy) -> JobRow:
         saved=None if status.books is None else status.books.saved_seconds,
         books="" if status.books is None else status.books.text,
     )
+
+
+def _trainers(job: Job | None) -> dict[str, int]:
+    if job is None or job.counts.ps:
+        return {}
+    return {role.value: count for role, count in job.trainers.items() if count}
 
 
 def _action(copy: JobCopy) -> str:

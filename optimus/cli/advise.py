@@ -13,7 +13,7 @@ from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.table import table
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
-from optimus.jobs import Counts, Role, goal_text
+from optimus.jobs import Counts, Job, Role, goal_text
 from optimus.models.forecast import TimeLeft, current_loss, current_value
 from optimus.resources import CPU, MEMORY, NONE, amounts_text, total
 from optimus.times import clock, duration
@@ -26,6 +26,13 @@ _NEAR_LIMIT: Final = 0.85
 """Of its memory limit: embeddings and caches grow while a job trains."""
 _SILENT_SECONDS: Final = 900.0
 _HOUR: Final = 3600.0
+_USERS: Final = {
+    Role.PS: "PSs",
+    Role.CHIEF: "the chief",
+    Role.MASTER: "the master",
+    Role.WORKER: "workers",
+}
+"""Whose use of capacity is told."""
 _ALL_SEEN: Final = 3
 """Pairs of counts from which the speed model is fitted without hypotheses."""
 _JOB: Final = (
@@ -231,7 +238,7 @@ def _table(jobs: Sequence[AdvisedJob]) -> str:
             rows.append(
                 (
                     each.name,
-                    _pair(advice.job.counts),
+                    _size(advice.job),
                     "-" if advice.done is None else f"{advice.done:.0%}",
                     _end_text(each, advice.left) or "-",
                     _faster(advice.sooner),
@@ -351,7 +358,7 @@ def _read_text(each: AdvisedJob, advice: Advice) -> str:
     value, loss = current_value(advice.goal, progress), current_loss(progress)
     said += [] if loss is None else [f"loss {loss:.4g}"]
     said += [] if value is None else [f"{value[0]} {value[1]:.4g}"]
-    speed = f"{advice.steps_per_second:.3g} steps/s at {advice.job.counts}"
+    speed = f"{advice.steps_per_second:.3g} steps/s at {advice.job.size}"
     said.append(f"{speed} (measured for {duration(advice.measured_seconds)})")
     return ", ".join([*said, f"until {clock(each.since, each.now)} UTC"])
 
@@ -370,14 +377,12 @@ def _alternative_text(each: AdvisedJob, found: Alternative) -> str:
 
 
 def _use_lines(pods: Sequence["ObservedPod"]) -> Iterator[str]:
-    for role in (Role.PS, Role.WORKER):
+    for role in _USERS:
         own = [each for each in _of_role(pods, role) if each.used is not None]
         if own:
-            asked, used = _asked(own), _used(own)
-            yield (
-                f"{'PSs' if role is Role.PS else 'workers'} request {amounts_text(asked)} "
-                f"and use {amounts_text(used)} now"
-            )
+            asked, used = amounts_text(_asked(own)), amounts_text(_used(own))
+            who, s = _USERS[role], "" if role in (Role.PS, Role.WORKER) else "s"
+            yield f"{who} request{s} {asked} and use{s} {used} now"
 
 
 def _of_role(pods: Sequence["ObservedPod"], role: Role) -> list["ObservedPod"]:
@@ -406,7 +411,7 @@ def _value(each: AdvisedJob) -> dict[str, object]:
         "notes": [] if each.is_over else list(each.notes()),
         "use": {
             role: {"requests": _asked(own), "uses": _used(own)}
-            for role in (Role.PS, Role.WORKER)
+            for role in _USERS
             if (own := [pod for pod in _of_role(each.observed.pods, role) if pod.used is not None])
         },
     }
@@ -416,6 +421,7 @@ def _value(each: AdvisedJob) -> dict[str, object]:
     return value | {
         "ps": advice.job.counts.ps,
         "workers": advice.job.counts.workers,
+        "trainers": sum(advice.job.trainers.values()),
         "epoch": advice.progress.epoch,
         "step": advice.progress.step,
         "loss": current_loss(advice.progress),
@@ -481,6 +487,10 @@ def _durations(found: TimeLeft) -> str:
         duration(each) if each >= 0 else f"-{duration(-each)}" for each in _ends(found)
     )
     return f"{median} ({low} to {high})"
+
+
+def _size(job: Job) -> str:
+    return _pair(job.counts) if job.counts.ps else job.size
 
 
 def _pair(counts: Counts) -> str:

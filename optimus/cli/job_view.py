@@ -180,6 +180,7 @@ class ClusterJob:
             "reason": status.reason,
             "ps": counts and counts.ps,
             "workers": counts and counts.workers,
+            "trainers": self.job and sum(self.job.trainers.values()),
             "targetPs": status.target_ps,
             "targetWorkers": status.target_workers,
             "loss": status.loss,

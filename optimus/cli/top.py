@@ -103,7 +103,7 @@ def _table(views: "Sequence[ClusterJob]", *, with_namespace: bool, is_wide: bool
         add("<", "kind", [each.training_job.submitted_kind for each in views])
     add("<", "phase", [_phase(each) for each in views])
     add(">", "PS", [_count(each, 0) for each in views])
-    add(">", "workers", [_count(each, 1) for each in views])
+    add(">", "workers", [_workers(each) for each in views])
     add("<", "loss", [_value_now(each) for each in views])
     add("<", "goal", [each.status.goal or "-" for each in views])
     add(">", "done", [_percent(each) for each in views])
@@ -129,6 +129,14 @@ def _count(view: "ClusterJob", index: int) -> str:
     if counts is None:
         return "-"
     return str(counts[index]) if target in (None, counts[index]) else f"{counts[index]} to {target}"
+
+
+def _workers(view: "ClusterJob") -> str:
+    """Of a job without PSs its master too: ``1 master + 3 workers``."""
+    job = view.job
+    if job is None or job.counts.ps or len(job.trainers) == 1:
+        return _count(view, 1)
+    return job.size
 
 
 def _saved(view: "ClusterJob") -> str:

@@ -45,7 +45,9 @@ from optimus.kube.suspension import SuspensionMark, read_suspension
 from optimus.kube.times import created_at
 
 _COPIED: Final = tuple(
-    each.name for each in fields(JobOptions) if each.name not in ("mode", "at_target")
+    each.name
+    for each in fields(JobOptions)
+    if each.name not in ("mode", "at_target", "chief_trains")
 )
 """The options that a job takes as they are."""
 
@@ -275,6 +277,7 @@ def _job(
         fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
         mode=mode,
         mode_is_assumed=said is None,
+        chief_trains=options.chief_trains or ps is None,
         dynamic_workers=bool(raw.spec.enable_dynamic_worker) and mode is TrainingMode.ASYNC,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         preempted_for=_preempting_job(raw.metadata.annotations or {}),

@@ -225,7 +225,7 @@ def _why_none(job: Job, progress: TrainingProgress) -> NotReady | None:
     here = [each.seconds for each in progress.samples if each.counts == job.counts]
     seconds = max(here, default=0.0)
     if seconds < LEAST_SECONDS:
-        shown = f"{seconds:.0f} s of steady training at {job.counts}"
+        shown = f"{seconds:.0f} s of steady training at {job.size}"
         return NotReady(f"its log shows {shown}; {LEAST_SECONDS:.0f} s are needed")
     return None
 

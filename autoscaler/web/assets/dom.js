@@ -123,6 +123,9 @@ export function roleCounts(replicas) {
   return Object.entries(replicas).map(([role, number]) => `${number} ${names[role] ?? role}`).join(" · ");
 }
 
+/** The counts of a job; without PSs all that trains: "1 master · 3 W". */
+export const size = (row) => (row.replicas ? roleCounts(row.replicas) : counts(row.ps, row.workers));
+
 const GI = 2 ** 30;
 export function amount(resource, value) {
   if (resource === "cpu") return figure(value / 1000, 3);

@@ -2,7 +2,7 @@
 import { countsChart, curveChart, sweep } from "./charts.js";
 import {
   ago, bar, clock, counts, duration, empty, figure, full, h, panel, phaseChip, redraw, remainingNow, replace,
-  second, signed,
+  second, signed, size,
 } from "./dom.js";
 import { logPanel } from "./logs.js";
 import { state } from "./state.js";
@@ -147,7 +147,7 @@ export function jobView(namespace, name) {
     const cut = (row.metric ?? "").lastIndexOf(" ");
     const value = row.metric ? row.metric.slice(cut + 1) : figure(row.loss);
     replace(boxes.tiles,
-      tile("Size", counts(row.ps, row.workers), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : moves(row.rescales ?? 0, found.profilingRuns)),
+      tile("Size", size(row), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : moves(row.rescales ?? 0, found.profilingRuns)),
       tile(row.metric ? row.metric.slice(0, Math.max(cut, 0)) || "metric" : "Loss", value, row.goal ? `goal ${row.goal}` : "no goal"),
       tile("Progress", row.percent === undefined ? "–" : `${row.percent} %`, `trained for ${duration(found.trainedSeconds)}`, row.percent === undefined ? null : bar(row.percent, `${row.percent} %`)),
       tile("Remaining", left ? duration(left.median) : "–", [row.outlook, left && left.high > left.low && `${duration(left.low)} to ${duration(left.high)} with 80 %`].filter(Boolean).join("; ")),

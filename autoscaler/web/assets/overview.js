@@ -2,7 +2,7 @@
 import { useChart, useData } from "./charts.js";
 import {
   ago, amount, bar, clock, counts, duration, empty, figure, full, h, jobLink, panel, phaseChip, phaseName, redraw, remainingNow, replace,
-  resourceName, signed,
+  resourceName, signed, size,
 } from "./dom.js";
 import { state } from "./state.js";
 import { table } from "./table.js";
@@ -204,7 +204,7 @@ const ORDER = [
 const COLUMNS = [
   { key: "name", title: "Job", className: "c-name", value: (row) => row.name, cell: (row) => [jobLink(row), h("span", { class: "sub" }, `${row.namespace} · ${row.kind}`)] },
   { key: "phase", title: "Phase", className: "c-phase", value: (row) => ORDER.indexOf(row.phase), cell: (row) => phaseChip(row.phase) },
-  { key: "counts", title: "Size", className: "c-counts num", numeric: true, value: (row) => (row.workers === undefined ? null : row.workers * 1e6 + row.ps), cell: countsCell },
+  { key: "counts", title: "Size", className: "c-counts num", numeric: true, value: (row) => (row.workers === undefined ? null : trainers(row) * 1e6 + row.ps), cell: countsCell },
   { key: "loss", title: "Loss or metric", className: "c-loss num", numeric: true, value: (row) => row.loss, cell: lossCell },
   { key: "percent", title: "Progress", className: "c-progress", numeric: true, value: (row) => row.percent, cell: progressCell },
   { key: "remaining", title: "Remaining", className: "c-remaining num", value: (row) => row.remaining?.median, cell: remainingCell },
@@ -212,9 +212,11 @@ const COLUMNS = [
   { key: "reason", title: "Last decision", className: "c-reason", value: (row) => row.decidedAt, numeric: true, cell: reasonCell },
 ];
 
+const trainers = (row) => (row.replicas ? Object.values(row.replicas).reduce((sum, each) => sum + each, 0) : row.workers);
+
 function countsCell(row) {
   const target = row.targetWorkers !== undefined && row.targetWorkers !== null;
-  return [counts(row.ps, row.workers), target && h("span", { class: "sub" }, `→ ${counts(row.targetPs, row.targetWorkers)}`)];
+  return [size(row), target && h("span", { class: "sub" }, `→ ${counts(row.targetPs, row.targetWorkers)}`)];
 }
 
 function lossCell(row) {

@@ -103,12 +103,55 @@ def test_a_job_ends_where_its_log_declares_it_and_other_counts_have_a_probabilit
             assert other["speedUp"]["low"] < other["speedUp"]["median"] < other["speedUp"]["high"]
 
 
-def without_ps(name: str = "t") -> dict[str, Any]:
-    """A PyTorchJob of a Master and three Workers."""
+def without_ps(name: str = "t", workers: int = 3) -> dict[str, Any]:
+    """A PyTorchJob of a Master and so many Workers."""
     found = job(name)
     worker = found["spec"].pop("tfReplicaSpecs")["Worker"]
-    roles = {"Master": {**worker, "replicas": 1}, "Worker": {**worker, "replicas": 3}}
+    roles = {"Master": {**worker, "replicas": 1}, "Worker": {**worker, "replicas": workers}}
     return {**found, "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": roles}}
+
+
+def ranks(workers: int = 3) -> list[dict[str, Any]]:
+    """The pods of such a job; rank 0 is the Master's."""
+    found = list(pods("t", 0, workers + 1))
+    for rank, each in enumerate(found):
+        metadata, role = each["metadata"], "worker" if rank else "master"
+        metadata["name"] = f"t-{role}-{max(rank - 1, 0)}"
+        metadata["ownerReferences"][0]["kind"] = "PyTorchJob"
+        metadata["labels"] |= {
+            "training.kubeflow.org/replica-type": role,
+            "training.kubeflow.org/replica-index": str(max(rank - 1, 0)),
+        }
+    return found
+
+
+@cases(
+    ("workers", "size"),
+    {"with workers": (3, "1 master + 3 workers"), "alone": (0, "1 master")},
+)
+def test_a_master_is_one_of_those_that_train(workers: int, size: str) -> None:
+    named = [(each["metadata"]["namespace"], each["metadata"]["name"]) for each in ranks(workers)]
+    used = [
+        {
+            "metadata": {"namespace": namespace, "name": name},
+            "containers": [{"name": "c", "usage": {"cpu": "250m", "memory": "1Gi"}}],
+        }
+        for namespace, name in named
+    ]
+    api = cluster(
+        jobs=[without_ps(workers=workers)],
+        pods=ranks(workers),
+        logs={"t-master-0": log()},
+        missing=("mxjobs", "jobsets"),
+        others={_METRICS: {"items": used}},
+    )
+    found = one(api)
+    assert (found["problem"], found["trainers"]) == (None, workers + 1)
+    assert found["use"]["master"]["uses"]["cpu"] == 250
+    assert f"ns/t  {size}  " in advised(api).text
+    text = advised(api, "t").text
+    assert f"steps/s at {size} (measured for " in text
+    assert "the master requests 1 cpu, 2 Gi memory and uses 0.25 cpu, 1 Gi memory now" in text
 
 
 def test_of_a_job_without_parameter_servers_only_the_end_is_told() -> None:

@@ -65,6 +65,17 @@ def test_top_shows_phase_counts_loss_goal_end_and_cpu() -> None:
     assert end["median"] > "2026-01-01T00:05:00Z"
 
 
+def test_top_counts_the_master_of_a_job_without_parameter_servers() -> None:
+    job = job_json()
+    worker = job["spec"].pop("tfReplicaSpecs")["Worker"]
+    roles = {"Master": {**worker, "replicas": 1}, "Worker": {**worker, "replicas": 3}}
+    job |= {"kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": roles}}
+    answer = listed(FakeApi(jobs=[job], missing=()))
+    assert "  0  1 master + 3 workers  " in answer.text
+    (found,) = answer.value["jobs"]  # type: ignore[index]
+    assert (found["workers"], found["trainers"]) == (3, 4)
+
+
 def test_top_is_sorted_by_what_is_asked_for() -> None:
     others = [job_json() for _ in range(2)]
     for other, name in zip(others, ("a", "z"), strict=True):

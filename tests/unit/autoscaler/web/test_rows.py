@@ -8,7 +8,7 @@ import pytest
 
 from autoscaler.web.rows import Waits, row_of
 from optimus.errors import NotReady
-from optimus.jobs import Counts
+from optimus.jobs import Counts, FixedRole, Role
 from optimus.kube.contract import Phase
 from optimus.kube.profiles import Condition, ConditionType, ProfileStatus, Truth
 from optimus.kube.times import LAST_SECONDS
@@ -83,6 +83,16 @@ def test_a_job_without_end_has_one_that_a_browser_can_show() -> None:
     status = msgspec.structs.replace(copy.status, remaining_seconds=1e99)
     endless = copy._replace(status=status, forecast=None)
     assert row_of(endless).ends_at == LAST_SECONDS
+
+
+def test_a_row_of_a_job_without_parameter_servers_counts_its_master() -> None:
+    copy = SampleCluster(4).copy().jobs["uid-0"]
+    assert copy.job is not None
+    assert row_of(copy).replicas == {}
+    master = FixedRole(Role.MASTER, 1, copy.job.worker)
+    job = replace(copy.job, counts=Counts(0, 3), fixed=(master,), chief_trains=True)
+    placed = copy._replace(job=job, status=ProfileStatus(), forecast=None)
+    assert row_of(placed).replicas == {"master": 1, "worker": 3}
 
 
 def outlook(**fields: Any) -> tuple[bool, str]:
