@@ -3,7 +3,7 @@
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -28,12 +28,12 @@ from extender.leadership import leadership
 from extender.metrics import FaultHandler, Metrics
 from extender.nominator import Nominator
 from extender.notices import (
-    bound_notice,
     half_placed_notices,
     unrecognized_notices,
     waiting_notices,
 )
 from extender.parts import Callbacks, Parts
+from extender.placed_gangs import PlacedGangs
 from extender.planner.gang_rests import GangRests
 from extender.planner.slices import PlanningThread
 from extender.preempted_room import STEP_SECONDS, PreemptedRoom
@@ -55,7 +55,7 @@ from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.leases import LeaseStore
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.nodes import watched_nodes
-from optimus.kube.pods import Pod, watched_pods
+from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import watched_profiles
 from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.store import Observer, T
@@ -68,7 +68,6 @@ from optimus.kube.volumes import (
     watched_volumes,
 )
 from optimus.kube.writer import PodWriter
-from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
 from optimus.runtime.health import HealthServer, InTurns
 from optimus.runtime.settings import address, names_in
@@ -110,7 +109,7 @@ class Application:
     """``start`` and ``stop`` are called once each."""
 
     def __init__(self, settings: Settings) -> None:
-        self.metrics = Metrics()
+        self.metrics, self._placed = Metrics(), PlacedGangs()
         self._faults = FaultHandler(lambda where: self.metrics.faults.labels(where).inc())
         logging.getLogger().addHandler(self._faults)
         self._settings = settings
@@ -121,6 +120,7 @@ class Application:
         )
         callbacks = Callbacks(
             observe_wait=self.metrics.gang_wait.observe,
+            gang_placed=self._placed.note,
             called_as_follower=self._leadership.called_as_follower,
             count_searches=self.metrics.searches.inc,
         )
@@ -186,7 +186,7 @@ class Application:
             report=job_events.look,
         )
         self._binding = _Binding(settings) if state.config.bind_gangs else None
-        bind_rest = None if self._binding is None else self._binder(parts, events).bind_rest
+        bind_rest = None if self._binding is None else self._binder(parts).bind_rest
         verbs = Verbs.of(parts, config.ignored_resources, bind_rest)
         self._endpoints = Endpoints(
             verbs,
@@ -202,20 +202,12 @@ class Application:
             self._health = HealthServer(InTurns(health_app), *address(settings.health_listen))
         self._watch_metrics()
 
-    def _binder(self, parts: Parts, events: EventWriter) -> GangBinding:
+    def _binder(self, parts: Parts) -> GangBinding:
         assert self._binding is not None
-
-        def report(pod: Pod, bound: Sequence[tuple[Pod, Reservation]]) -> None:
-            notice = bound_notice(pod, bound)
-            self._event_thread.submit(
-                events.emit, notice, notice.type, notice.reason, notice.message
-            )
-
         return GangBinding(
             GangRests(parts.state, parts.offers_check),
             self._binding.writes,
             count=lambda outcome: self.metrics.gangs_bound.labels(outcome).inc(),
-            report=report,
         )
 
     def _watch_metrics(self) -> None:
@@ -296,6 +288,7 @@ class Application:
         told = {each.uid for each in half_placed}
         yield from waiting_notices(self._inspector.waiting(), told, today)
         yield from unrecognized_notices(self._state)
+        yield from self._placed.notices()
 
     def _inspect(self, job: JobKey | None) -> bytes:
         gangs = self._inspector.waiting() if job is None else self._inspector.of_job(job)

@@ -86,12 +86,10 @@ class GangBinding:
         writes: BindWrites,
         *,
         count: Callable[[str], None] = lambda _: None,
-        report: Callable[[Pod, Sequence[tuple[Pod, Reservation]]], None] = lambda *_: None,
     ) -> None:
-        """``count`` gets what became of each gang, and of each binding that failed; ``report``
-        what was bound beside which pod."""
+        """``count`` gets what became of each gang, and of each binding that failed."""
         self._rests, self._writes = rests, writes
-        self._count, self._report = count, report
+        self._count = count
         self._paused_until = self._waited_in_vain = float("-inf")
 
     def bind_rest(self, pod: Pod, names: Sequence[str]) -> None:
@@ -107,15 +105,13 @@ class GangBinding:
             return
         outcomes = self._write_all(rest, began + BIND_SECONDS)
         bound = [
-            (each, held)
+            each
             for (each, held), outcome in zip(rest.pods, outcomes, strict=True)
             if self._end(each, held, outcome)
         ]
         self._count("bound" if len(bound) == len(rest.pods) else "bound in part")
-        if bound:
-            if not self._are_seen([each for each, _ in bound]):
-                self._pause("the watch does not show what was bound")
-            self._report(pod, bound)
+        if bound and not self._are_seen(bound):
+            self._pause("the watch does not show what was bound")
 
     def _choose(self, pod: Pod, names: Sequence[str], until: float) -> Rest:
         while True:

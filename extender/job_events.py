@@ -1,4 +1,5 @@
-"""Events on jobs that wait or are bound in part: one for each cause, and again after half an hour.
+"""Events on jobs that wait, are bound in part or are placed: one for each cause, and again after
+half an hour.
 
 They are written by a thread of their own, some at a time, so that many waiting jobs delay neither
 nominations nor other writes. The text has figures, which change all the time: a new Event is
@@ -57,6 +58,14 @@ class JobNotice:
     annotations: Mapping[str, str] = field(default_factory=dict)
     """The message as values."""
 
+    gang: str = ""
+    """The UID of the gang, where it is about one: a JobSet may have several."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What it is about, and why: a later one of the same key replaces it."""
+        return self.uid, self.gang, self.reason
+
 
 class EmitEvent(Protocol):
     """``optimus.kube.events.EventWriter.emit``; see there."""
@@ -95,7 +104,7 @@ class EventReporter:
         """``executor`` finds and writes; without one ``look`` does."""
         self._find, self._emit, self._executor = find, emit, executor
         self._look_seconds = look_seconds
-        self._known: dict[tuple[str, str], _Known] = {}
+        self._known: dict[tuple[str, str, str], _Known] = {}
         self._look_at = float("-inf")
         self._busy = threading.Lock()
 
@@ -123,7 +132,7 @@ class EventReporter:
             self._busy.release()
 
     def _is_due(self, notice: JobNotice, now: float) -> bool:
-        known = self._known.setdefault((notice.uid, notice.reason), _Known(now, now))
+        known = self._known.setdefault(notice.key, _Known(now, now))
         known.seen_at = now
         if now - known.since < notice.after_seconds:
             return False
@@ -135,7 +144,7 @@ class EventReporter:
         if isinstance(outcome, Refused):
             _LOG.warning("job %s/%s: no Event: %s", notice.namespace, notice.name, outcome)
             return
-        known = self._known[notice.uid, notice.reason]
+        known = self._known[notice.key]
         known.reported_cause, known.reported_at = notice.cause, now
 
 

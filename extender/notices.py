@@ -14,7 +14,6 @@ from optimus.kube.events import EventType
 from optimus.kube.job_kinds import REPLICA_INDEX, REPLICA_TYPE
 from optimus.kube.jobsets import WHAT_IS_A_GANG, set_uid
 from optimus.kube.pods import Pod
-from optimus.placement.ledger import Reservation
 
 AFTER_SECONDS: Final = 10.0
 """A gang that is placed within this time needs no Event."""
@@ -53,29 +52,8 @@ def waiting_notices(
             cause(report),
             after,
             wait_of(report).annotations(),
+            gang=report.uid,
         )
-
-
-def bound_notice(pod: Pod, rest: Iterable[tuple[Pod, Reservation]]) -> JobNotice:
-    """That the rest of a pod's gang was bound at once: kube-scheduler writes an Event for each pod
-    that it binds, and none for these."""
-    assert pod.owner is not None
-    nodes = [held.node for _, held in rest]
-    message = (
-        f"bound {len(nodes)} pods at once, beside {pod.name}, to {', '.join(sorted({*nodes}))}"
-    )
-    kind, name, uid = pod.owner
-    return JobNotice(
-        kind,
-        pod.namespace,
-        name,
-        uid,
-        EventType.NORMAL,
-        "GangBound",
-        message,
-        cause=None,
-        after_seconds=0.0,
-    )
 
 
 def half_placed_notices(state: ExtenderState, after_seconds: float) -> tuple[JobNotice, ...]:

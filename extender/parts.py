@@ -1,6 +1,6 @@
 """The parts that decide, wired over one state: what the application, benchmarks and tests use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from extender.planner.adoption import Adoption
@@ -11,6 +11,7 @@ from extender.planner.slices import Planner
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
 from extender.state.extender_state import ExtenderState, StateConfig, read_clocks
+from optimus.kube.pods import Pod
 from optimus.placement import rule_on_cluster
 from optimus.placement.queue.order import Instant
 from optimus.placement.topology import NodePreferences
@@ -21,6 +22,9 @@ class Callbacks(NamedTuple):
 
     observe_wait: Callable[[float], None] = lambda _: None
     """Gets how many seconds a gang had waited when all of it was bound."""
+
+    gang_placed: Callable[[Sequence[Pod]], None] = lambda _: None
+    """Gets the pods of a gang when all of them have a node."""
 
     plan_now: Callable[[], None] | None = None
     """Called when a call of kube-scheduler waits for a plan. Default: the planning thread wakes."""
@@ -63,7 +67,13 @@ class Parts(NamedTuple):
         )
         preferences = NodePreferences(settings.topology_labels, settings.one_kind)
         rule = rule_on_cluster(settings.placement, preferences)
-        state = ExtenderState(config, rule, clock=clock, observe_wait=calls.observe_wait)
+        state = ExtenderState(
+            config,
+            rule,
+            clock=clock,
+            observe_wait=calls.observe_wait,
+            gang_placed=calls.gang_placed,
+        )
         check = OffersCheck(state)
         planner = Planner(
             state,

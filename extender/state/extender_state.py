@@ -5,7 +5,7 @@ gangs that wait. One lock guards all of it; events change it.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -70,9 +70,12 @@ class ExtenderState:
         *,
         clock: Callable[[], Instant] = read_clocks,
         observe_wait: Callable[[float], None] = lambda _: None,
+        gang_placed: Callable[[Sequence[Pod]], None] = lambda _: None,
     ) -> None:
-        """``observe_wait`` gets how many seconds a gang had waited when all of it was bound."""
-        self.config, self.rule, self.clock, self._observe_wait = config, rule, clock, observe_wait
+        """``observe_wait`` gets how many seconds a gang had waited when all of it was bound,
+        ``gang_placed`` its pods; also when a part of it was bound anew."""
+        self.config, self.rule, self.clock = config, rule, clock
+        self._observe_wait, self._gang_placed = observe_wait, gang_placed
         self.lock, self.changes = threading.Lock(), Changes()
         """``changes`` wakes the threads that may have something to plan or to nominate."""
         self.why_too_old: Callable[[], str | None] = lambda: None
@@ -109,8 +112,8 @@ class ExtenderState:
         """By pod UID, when kube-scheduler was last answered with its planned node (monotonic)."""
         self.asked_at: dict[str, float] = {}
         """By pod UID, when kube-scheduler asked last and was answered with no node."""
-        self._unbound: set[str] = set()
-        """Jobs that have been seen with all their pods waiting, until all are bound."""
+        self._waited: dict[str, bool] = {}
+        """Jobs with pods that wait, until all are bound: whether all of a job once waited."""
         self.refused_for_now: dict[str, Pod] = {}
         """Pods, by UID, last refused because their gang was not complete or a cache was too old."""
         # When asked pods were last looked for that the watch has not shown, and their UIDs.
@@ -242,18 +245,21 @@ class ExtenderState:
         """A job's pods have changed: its wait is over once a whole gang of them is bound."""
         pods, waiting = self.cluster.pods_of(job_uid), self.cluster.waiting_count(job_uid)
         if waiting:
-            if waiting == len(pods):
-                self._unbound.add(job_uid)
+            all_wait = waiting == len(pods)
+            self._waited[job_uid] = all_wait or self._waited.get(job_uid, False)
             return
-        if job_uid not in self._unbound:
+        all_waited = self._waited.pop(job_uid, None)
+        if all_waited is None:
             return
-        self._unbound.discard(job_uid)
         bound = [pod for pod in pods.values() if pod.node is not None and not pod.leaving]
         ours = any(pod.scheduler_name in self.queue.schedulers for pod in bound)
         if not bound or not ours or not self.leads:
             return
         size = sum(gang_counts(bound[0], self.cluster.jobs.get(job_uid)).values())
-        if len(bound) >= size:
+        if len(bound) < size:
+            return
+        self._gang_placed(bound)
+        if all_waited:
             since = max(pod.created_at for pod in bound)
             self._observe_wait(max(now.epoch - since, 0.0))
 

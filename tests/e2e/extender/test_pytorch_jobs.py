@@ -69,6 +69,13 @@ def succeeded(api: Api, name: str) -> bool:
     return any(each["type"] == "Succeeded" and each["status"] == "True" for each in conditions)
 
 
+def bound_events(api: Api, name: str) -> list[dict[str, Any]]:
+    """What the Events of a job say of its placement."""
+    found = api.items("/apis/events.k8s.io/v1/namespaces/default/events")
+    own = [each for each in found if each["regarding"]["name"] == name]
+    return [each for each in own if each["reason"] == "GangBound"]
+
+
 def test_a_pytorch_job_is_bound_whole_on_the_fewest_nodes_and_the_next_one_waits_whole(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
@@ -77,6 +84,9 @@ def test_a_pytorch_job_is_bound_whole_on_the_fewest_nodes_and_the_next_one_waits
     with unharmed(own, tmp_path):
         jobs.submit("torch", json.dumps(pytorch_job("torch", 7, "1", "-c", meeting)))
         assert len({*jobs.wait_bound("torch", 8).values()}) == 2
+        (told,) = wait_until("its user reads of it", lambda: bound_events(api, "torch"))
+        assert told["regarding"]["kind"] == "PyTorchJob"
+        assert told["note"].startswith("all 8 pods have a node: ")
         jobs.submit("next", json.dumps(pytorch_job("next", 8, "1", "-c", meeting)))
         jobs.wait_refused("next", 9, "default/next")
         holds_for(lambda: not jobs.nodes("next"), "no part of the gang is bound", 5.0)

@@ -8,6 +8,7 @@ import msgspec
 
 from extender.filter import FilterResult, filter_nodes
 from extender.parts import Callbacks, Parts
+from extender.placed_gangs import PlacedGangs
 from extender.prioritize import score_nodes
 from extender.settings import Settings
 from extender.state.cluster import ProfileRescale
@@ -33,10 +34,15 @@ class FakeCluster:
     leads: bool = True
 
     def __post_init__(self) -> None:
+        self.placed = PlacedGangs(lambda: self.now)
         self.parts = Parts.of(
             self.settings,
             lambda: Instant(self.now, self.now),
-            Callbacks(observe_wait=self.waits.append, plan_now=self.plan),
+            Callbacks(
+                observe_wait=self.waits.append,
+                gang_placed=self.placed.note,
+                plan_now=self.plan,
+            ),
         )
         self.state, self.handlers, self.offers_check = self.parts[:3]
         self.planner, self.nominations, self.adoption, self.gangs = self.parts[3:]
@@ -59,7 +65,13 @@ class FakeCluster:
         self.handlers.set_node(name, None)
 
     def pod(
-        self, job: str, role: Role, index: int, gang: Counts | None, cpu: int = 1, **fields: object
+        self,
+        job: str,
+        role: Role,
+        index: int,
+        gang: Counts | dict[Role, int] | None,
+        cpu: int = 1,
+        **fields: object,
     ) -> Pod:
         name = f"{job}-{role}-{index}"
         made = Pod(
@@ -72,7 +84,9 @@ class FakeCluster:
             resources=Resources(cpu=cpu, pods=1),
             constraints=NodeConstraints(),
             scheduler_name=SETTINGS.scheduler_name,
-            gang=None if gang is None else {Role.PS: gang.ps, Role.WORKER: gang.workers},
+            gang={Role.PS: gang.ps, Role.WORKER: gang.workers}
+            if isinstance(gang, Counts)
+            else gang,
         )
         return self.change(msgspec.structs.replace(made, **fields))
 

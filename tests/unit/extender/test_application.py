@@ -317,6 +317,25 @@ def test_users_of_gangs_that_wait_get_an_event(running: Running) -> None:
     assert found["part"]["source"]["component"] == "optimus-extender"
 
 
+def test_users_of_a_gang_that_has_its_nodes_get_one_event(
+    running: Running, server: FakeServer
+) -> None:
+    running.list_all()
+    running.step()
+    for index in range(2):
+        bound = worker("fits", index, 2)
+        bound["metadata"]["resourceVersion"] = "8"
+        bound["spec"]["nodeName"] = f"n{index + 1}"
+        server.objects["pods"][index] = bound
+    (pods,) = [each for each in running.application._caches if each.watched.plural == "pods"]
+    pods._list()
+    for _ in range(3):
+        running.step(6.0)
+    (event,) = [body for _, _, body in running.written("/events") if body["reason"] == "GangBound"]
+    assert event["involvedObject"]["name"] == "fits"
+    assert event["message"] == "all 2 pods have a node: 1 on n1, 1 on n2"
+
+
 def test_a_gang_that_is_bound_in_part_has_an_event_of_its_own(
     running: Running, server: FakeServer
 ) -> None:

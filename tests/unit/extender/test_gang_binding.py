@@ -8,7 +8,6 @@ import pytest
 
 from extender.filter import FilterResult, filter_nodes
 from extender.gang_binding import BindDeadline, BindWrites, GangBinding
-from extender.notices import bound_notice
 from extender.planner.gang_rests import GangRests
 from extender.settings import Settings
 from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS, QUIET_SECONDS
@@ -33,7 +32,6 @@ class Binding(FakeCluster):
     seen: bool = True
     """Whether the watch shows bindings at once."""
     written: dict[str, str] = field(default_factory=dict)
-    notices: list[str] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -42,7 +40,6 @@ class Binding(FakeCluster):
             GangRests(self.state, self.offers_check),
             BindWrites(self._write, BindDeadline()),
             count=self.outcomes.append,
-            report=lambda pod, bound: self.notices.append(bound_notice(pod, bound).message),
         )
 
     def _write(self, pod: Pod, node: str) -> Written | Refused:
@@ -69,8 +66,9 @@ def test_one_call_binds_the_whole_gang_where_it_was_planned() -> None:
     (node,) = cluster.ask(first).kept
     assert set(cluster.written) == {*others}
     assert cluster.outcomes == ["bound"]
-    assert cluster.notices == [f"bound 5 pods at once, beside {first}, to a, b"]
     cluster.bind(first, node)
+    (notice,) = cluster.placed.notices()
+    assert notice.message == "all 6 pods have a node: 3 on a, 3 on b"
     cluster.assert_not_overcommitted()
     assert sorted(cluster.free(name) for name in "ab") == [0, 0]
     assert cluster.state.reservation_count() == 0
