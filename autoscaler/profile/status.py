@@ -32,7 +32,7 @@ from optimus.kube.profiles import (
 )
 from optimus.kube.times import format_instant, format_second
 from optimus.models.convergence import LossCurve
-from optimus.models.forecast import Forecast, current_loss, current_value
+from optimus.models.forecast import Forecast, current_loss, current_value, goal_is_met
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.machine import Rescale
 from optimus.rescale.words import PauseReason, Step
@@ -95,7 +95,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
     before = state.profile.status if state.profile.shown is None else state.profile.shown.status
     return ProfileStatus(
         phase=phase,
-        conditions=_conditions_of(state, phase, goal, before.conditions if before else (), now),
+        conditions=_conditions_of(state, progress, phase, before.conditions if before else (), now),
         reason=_reason(state),
         interval_id=state.interval_id,
         decided_at=_second(state.decided_at),
@@ -151,17 +151,21 @@ class _Found(NamedTuple):
 
 
 def _conditions_of(
-    state: JobState, phase: Phase, goal: str, before: Sequence[Condition], now: float
+    state: JobState,
+    progress: TrainingProgress,
+    phase: Phase,
+    before: Sequence[Condition],
+    now: float,
 ) -> tuple[Condition, ...]:
-    """The conditions of a managed job; ``goal`` is its goal as users read it.
+    """The conditions of a managed job.
 
     ``before`` are those that its profile shows: what is not known yet after a restart stays."""
-    known = {each.type: each for each in before}
+    known, goal = {each.type: each for each in before}, goal_text(state.job.goal)
     found = {
         ConditionType.FORECAST: _forecast(state, known.get(ConditionType.FORECAST)),
         ConditionType.PLACED: _placed(state, phase),
         ConditionType.PROGRESSING: _progressing(phase),
-        ConditionType.GOAL_MET: _goal_met(state, goal, known.get(ConditionType.GOAL_MET)),
+        ConditionType.GOAL_MET: _goal_met(state, progress, goal, known.get(ConditionType.GOAL_MET)),
     }
     return tuple(_merged(found, known, now))
 
@@ -215,13 +219,23 @@ def _progressing(phase: Phase) -> _Found:
     return _Found(Truth.FALSE, phase.value, "its pods do not train in this phase")
 
 
-def _goal_met(state: JobState, goal: str, before: Condition | None) -> _Found:
+def _goal_met(
+    state: JobState, progress: TrainingProgress, goal: str, before: Condition | None
+) -> _Found:
     met, unmet = f"{goal} is met", f"{goal} is not met yet"
+    missed = f"{goal} was not met when the job ended"
+    has_trained = progress.epoch is not None or progress.step is not None
+    if state.training_job.outcome is not None and has_trained and state.job.goal is not None:
+        # No interval follows that would see the end of its log.
+        was_met = before is not None and before.message == met
+        if was_met or goal_is_met(state.job.goal, progress):
+            return _Found(Truth.TRUE, "GoalMet", met)
+        return _Found(Truth.FALSE, "NotMet", missed)
     if isinstance(state.forecasts.current, Forecast):
         if state.forecasts.current.goal_met:
             return _Found(Truth.TRUE, "GoalMet", met)
         return _Found(Truth.FALSE, "NotMet", unmet)
-    if before is not None and before.message in (met, unmet):
+    if before is not None and before.message in (met, unmet, missed):
         return _Found(before.status, before.reason, before.message)
     return _Found(Truth.FALSE, "NotMet", unmet)
 

@@ -55,6 +55,12 @@ class JobCopy(NamedTuple):
     submitted_kind: str = ""
     """The kind that its user knows it by, where that is another one."""
 
+    outcome: str | None = None
+    """"Succeeded" or "Failed"; ``None`` while unfinished."""
+
+    message: str = ""
+    """What the training operator says of its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopy:
@@ -109,6 +115,8 @@ def _managed(state: JobState, observation: Observation, at: float) -> JobCopy:
         None if state.rescale is None else state.rescale.record,
         state.held,
         _submitted_kind(observation.jobs.get(job.uid)),
+        state.training_job.outcome,
+        state.training_job.message,
     )
 
 
@@ -124,6 +132,8 @@ def _by_profile(training_job: TrainingJob, observation: Observation) -> JobCopy:
         observation.pods.get(uid, ()),
         observation.waits.get(uid),
         submitted_kind=_submitted_kind(training_job),
+        outcome=training_job.outcome,
+        message=training_job.message,
     )
 
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -17,7 +17,7 @@ from autoscaler.web.what_if import PageAnswer, another, answer, come
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.jobs import Counts, Job, JobKey, Role
+from optimus.jobs import Counts, Job, JobKey, Role, TargetEpochs, TargetSteps
 from optimus.kube.profile_codec import learned
 from optimus.lifecycle import JobRecord, recorded_history
 from optimus.models.forecast import Forecast, TimeLeft
@@ -85,6 +85,9 @@ class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     price_measured: bool
     profiling_runs: int
     """Counted apart from the rescales of its row."""
+
+    trained: str
+    """How far it has trained: ``30 of 60 epochs, step 3,000``."""
 
     trained_seconds: float
     deadline_probability: float | None
@@ -163,7 +166,7 @@ class Details:
         return JobDetail(
             at=copy.at,
             row=row_of(found),
-            reason=status.reason,
+            reason=status.reason or found.message,
             left_alone="" if job is None else job.left_alone or "",
             facts=[] if job is None else _facts(job, found),
             charts=curve_charts(job, progress, forecast) if known and job and progress else [],
@@ -176,6 +179,7 @@ class Details:
             price_seconds=round(self._price_seconds(copy, found), 1),
             price_measured=bool(record.prices),
             profiling_runs=len(record.profiled),
+            trained=trained_text(job, progress) if known and job and progress else "",
             trained_seconds=round(status.trained_seconds, 1),
             deadline_probability=_deadline_probability(job, forecast, found.decided_at or copy.at),
             warnings=[warning for warning in warnings if warning],
@@ -247,6 +251,26 @@ def _mentions(row: NodeRow, text: str) -> bool:
     return any(text in each.lower() for each in (row.name, row.kind, *(job[0] for job in row.jobs)))
 
 
+def trained_text(job: Job, progress: TrainingProgress) -> str:
+    """How far a job has trained, of its goal or of the end that its program has declared."""
+    goal, declared = job.goal, progress.declared
+    epochs = goal.epochs if isinstance(goal, TargetEpochs) else declared.epochs
+    steps = goal.steps if isinstance(goal, TargetSteps) else declared.steps
+    parts = []
+    if progress.epoch is not None:
+        parts.append(f"{_of(progress.epoch, epochs)} epochs")
+    if progress.step is not None and parts:
+        parts.append(f"step {_of(progress.step, steps)}")
+    elif progress.step is not None:
+        parts.append(f"{_of(progress.step, steps)} steps")
+    return ", ".join(parts)
+
+
+def _of(done: float, planned: float | None) -> str:
+    texts = (f"{each:,.1f}".removesuffix(".0") for each in (done, planned) if each)
+    return " of ".join(texts) or "0"
+
+
 def _deadline_probability(
     job: Job | None, forecast: Forecast | NotReady | None, at: float
 ) -> float | None:
@@ -258,6 +282,8 @@ def _deadline_probability(
 
 
 def _facts(job: Job, found: JobCopy) -> list[Fact]:
+    if job.goal is None:
+        return [Fact(name, value) for name, value in _requests(job) if value]
     bounds = job.bounds
     most = bounds.max_ps or "any", bounds.max_workers or "any"
     batch = None if job.batch is None else f"{job.batch.size} of each {job.batch.scope}"
@@ -267,10 +293,8 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
         "rescale": f"{job.rescale}",
         "at target": f"{job.at_target}",
         "manage": "paused" if job.paused else f"{job.manage}",
-        "each PS": amounts_text(job.ps.resources),
-        "each worker": amounts_text(job.worker.resources),
+        **dict(_requests(job)),
         "workload": job.workload or "",
-        "priority": f"{job.priority} {job.priority_class}".strip(),
         "checkpoint": ""
         if found.status.checkpoint_step is None
         else f"step {found.status.checkpoint_step}",
@@ -279,6 +303,17 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
         "deadline": found.status.deadline,
     }
     return [Fact(name, value) for name, value in named.items() if value]
+
+
+def _requests(job: Job) -> Iterator[tuple[str, str]]:
+    """What its replicas request, and its priority."""
+    if job.counts.ps:
+        yield "each PS", amounts_text(job.ps.resources)
+    for each in job.fixed:
+        yield f"each {each.role}", amounts_text(each.spec.resources)
+    if job.counts.workers:
+        yield "each worker", amounts_text(job.worker.resources)
+    yield "priority", f"{job.priority} {job.priority_class}".strip()
 
 
 def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[NodeReplicas]:

@@ -232,7 +232,7 @@ class PageFeed:
 
 def _made_of(job: JobCopy) -> tuple[object, ...]:
     """All that a row is made of: other values are other objects."""
-    return job.status, job.forecast, job.decided_at, job.wait, job.job
+    return job.status, job.forecast, job.decided_at, job.wait, job.job, job.outcome, job.message
 
 
 def _encoded(job: JobCopy) -> msgspec.Raw | None:

@@ -20,7 +20,8 @@ _LONGEST: Final = 400
 _MOST_AHEAD: Final = 3
 """Maximum number of jobs named before one in the queue; the others are counted."""
 
-_OVER: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
+_ENDED: Final = (Phase.COMPLETED, Phase.FAILED)
+_OVER: Final = (*_ENDED, Phase.LEFT_ALONE)
 NOT_MANAGED: Final = "NotManaged"
 """Where the page shows a phase: a job without a goal, which is only placed."""
 
@@ -48,6 +49,9 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     kind: str
     phase: str
     created_at: float
+    profile: bool = False
+    """Whether it has a TrainingProfile."""
+
     ps: int | None = None
     workers: int | None = None
     replicas: dict[str, int] = {}
@@ -83,17 +87,18 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
 
 def row_of(copy: JobCopy) -> JobRow:
     """The row of one job."""
-    status, job = copy.status, copy.job
+    status, job, phase = copy.status, copy.job, phase_of(copy)
     counts = None if job is None else job.counts
     decided_at = copy.decided_at if copy.decided_at is not None else instant(status.decided_at)
-    remaining = None if status.phase in _OVER else remaining_of(copy)
+    remaining = None if phase in _OVER else remaining_of(copy)
     return JobRow(
         uid=copy.uid,
         namespace=copy.key.namespace,
         name=copy.key.name,
         kind=copy.submitted_kind or copy.kind,
-        phase=status.phase or NOT_MANAGED,
+        phase=phase,
         created_at=copy.created_at,
+        profile=status.phase is not None,
         ps=status.ps if counts is None else counts.ps,
         workers=status.workers if counts is None else counts.workers,
         replicas=_trainers(job),
@@ -110,7 +115,7 @@ def row_of(copy: JobCopy) -> JobRow:
         outlook=outlook_of(copy),
         ends_at=_end(copy, remaining, decided_at),
         action=_action(copy),
-        reason=status.reason[:_LONGEST],
+        reason=(status.reason or copy.message)[:_LONGEST],
         decided_at=decided_at,
         waits=_wait_of(copy),
         complaint=status.complaint[:_LONGEST],
@@ -120,6 +125,18 @@ def row_of(copy: JobCopy) -> JobRow:
         saved=None if status.books is None else status.books.saved_seconds,
         books="" if status.books is None else status.books.text,
     )
+
+
+def phase_of(copy: JobCopy) -> str:
+    """The phase that is shown: that of its profile, until the job itself says that it has ended."""
+    if copy.outcome is not None:
+        return Phase.COMPLETED if copy.outcome == "Succeeded" else Phase.FAILED
+    return copy.status.phase or NOT_MANAGED
+
+
+def has_ended(copy: JobCopy) -> bool:
+    """Whether the job has completed or failed."""
+    return phase_of(copy) in _ENDED
 
 
 def _trainers(job: Job | None) -> dict[str, int]:
@@ -147,7 +164,7 @@ def instant(text: str | None) -> float | None:
 def remaining_of(copy: JobCopy) -> TimeLeft | None:
     """The time to the goal at the job's counts; without a forecast, what its profile has. At its
     goal a job has none."""
-    if _is_goal_met(copy):
+    if is_goal_met(copy):
         return None
     if copy.job is not None and isinstance(copy.forecast, Forecast):
         return time_left(copy.forecast, copy.job.counts)
@@ -157,18 +174,21 @@ def remaining_of(copy: JobCopy) -> TimeLeft | None:
 
 def outlook_of(copy: JobCopy) -> str:
     """How sure its end is, or why no time to it is known."""
-    if copy.status.phase in _OVER:
+    if phase_of(copy) == Phase.LEFT_ALONE:
         return ""
-    if _is_goal_met(copy):
+    if is_goal_met(copy):
         return "goal met"
     if copy.job is None or copy.job.goal is None:
         return "no goal"
+    if has_ended(copy):
+        return "goal not met"
     if isinstance(copy.forecast, Forecast):
         return copy.forecast.unlikely or ("estimated" if copy.forecast.is_expected else "")
     return "" if copy.status.remaining_seconds is not None else "no forecast yet"
 
 
-def _is_goal_met(copy: JobCopy) -> bool:
+def is_goal_met(copy: JobCopy) -> bool:
+    """Whether the job has met its goal, by its forecast or its profile."""
     met = ConditionType.GOAL_MET, Truth.TRUE
     return (
         copy.status.phase is Phase.AT_TARGET

@@ -117,6 +117,9 @@ export function counts(ps, workers) {
   return ps === null || ps === undefined ? "–" : `${ps} PS · ${workers} W`;
 }
 
+/** Where a line is full, it is broken between the parts of a text alone. */
+export const unbroken = (text) => text.replace(/(?<![·–]) (?![·–])/g, "\u00a0");
+
 /** Replicas by role: "2 PS · 3 W · 1 scheduler". */
 export function roleCounts(replicas) {
   const names = { ps: "PS", worker: "W" };
@@ -147,6 +150,8 @@ const PHASES = {
 const PHASE_NAMES = {
   AtTarget: "At target", WaitingForCheckpoint: "Awaits checkpoint", LeftAlone: "Left alone", NotManaged: "Not managed",
 };
+
+export const hasEnded = (row) => ["Completed", "Failed"].includes(row.phase);
 
 export const phaseName = (phase) => PHASE_NAMES[phase] ?? phase;
 

@@ -1,7 +1,7 @@
 // One job: its curve, its speed over counts, its timeline, where it runs and what was decided.
 import { countsChart, curveChart, sweep } from "./charts.js";
 import {
-  ago, bar, clock, counts, duration, empty, figure, full, h, panel, phaseChip, redraw, remainingNow, replace,
+  ago, bar, clock, counts, duration, empty, figure, full, h, hasEnded, panel, phaseChip, redraw, remainingNow, replace,
   second, signed, size,
 } from "./dom.js";
 import { logPanel } from "./logs.js";
@@ -11,8 +11,14 @@ import { arrival, whatIf } from "./whatif.js";
 const REFRESH_MS = 3000;
 const STORED_MS = 15000;
 
-/** Whether it has ended, and nothing was learned of it that is still there. */
-const isForgotten = (found) => ["Completed", "Failed"].includes(found.row.phase) && !found.charts.length && !found.speed;
+const isUnmanaged = (row) => ["NotManaged", "LeftAlone"].includes(row.phase);
+
+/** Whether nothing is known of its training, and nothing will be: it has ended, or it is only placed. */
+const isUnknown = (found) => (hasEnded(found.row) || isUnmanaged(found.row)) && !found.charts.length && !found.speed;
+
+const placedOnly = (row) => (row.replicas
+  ? `It is placed as a gang. A job without PSs is not resized, and its log is not read: kubectl optimus advise ${row.name} tells when it ends.`
+  : "It is placed as a gang and not managed, since it has no goal: the annotation optimus.dl/target-loss, for example, sets one.");
 
 export function jobView(namespace, name) {
   const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
@@ -22,6 +28,7 @@ export function jobView(namespace, name) {
   let detail = null;
   let shownCurve = "";
   let shownCounts = "";
+  let shownCommands = "";
   let logarithmic = false;
   let loading = false;
   let again = false;
@@ -33,7 +40,7 @@ export function jobView(namespace, name) {
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), log: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
+    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), log: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
     events: h("div", {}, h("p", { class: "caption" }, "Loading")), yaml: h("pre", { class: "yaml", tabindex: 0, "aria-label": "YAML of the job" }),
   };
 
@@ -110,12 +117,17 @@ export function jobView(namespace, name) {
     redraw(boxes.head, () => replace(boxes.head,
       h("div", {}, h("p", { class: "crumbs" }, h("a", { href: state.list }, "Jobs"), " / ", row.namespace),
         h("h1", {}, row.name), h("div", { class: "job-sub" }, phaseChip(row.phase), h("span", { class: "note" }, `${row.kind} · submitted ${ago(row.createdAt, found.at)}`))),
-      h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || "nothing was decided yet"),
-      row.deadlineAt && deadline(row, found)));
+      h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || (isUnmanaged(row) ? placedOnly(row) : "nothing was decided yet")),
+      row.deadlineAt && !hasEnded(row) && deadline(row, found)));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
-    boxes.model.hidden = isForgotten(found);
-    boxes.timeline.hidden = isForgotten(found) && !found.counts.length && !found.rescales.length;
-    boxes.middle.className = isForgotten(found) ? "" : "columns even";
+    boxes.model.hidden = isUnknown(found);
+    boxes.timeline.hidden = isUnknown(found) && !found.counts.length && !found.rescales.length;
+    boxes.middle.className = isUnknown(found) ? "" : "columns even";
+    const isOver = hasEnded(row) || isUnmanaged(row);
+    boxes.curves.hidden = isUnknown(found) && !hasEnded(row);
+    boxes.placement.hidden = hasEnded(row) && !found.places.length;
+    boxes.decided.hidden = isOver && !found.decisions.length;
+    boxes.told.className = boxes.decided.hidden ? "" : "columns even";
     tiles(found);
     redraw(boxes.curves, () => curves(found));
     redraw(boxes.speed, () => speed(found));
@@ -123,19 +135,28 @@ export function jobView(namespace, name) {
     asked.show(found);
     places(found);
     redraw(boxes.decisions, () => decisions(found));
-    if (!boxes.commands.hasChildNodes()) replace(boxes.commands, commands(row).map(command));
+    drawCommands(row);
     replace(boxes.facts, h("dl", { class: "facts" }, found.facts.map((each) => h("div", {}, h("dt", {}, each.name), h("dd", {}, each.value)))));
+  }
+
+  function drawCommands(row) {
+    const lines = commands(row);
+    if (lines.join() === shownCommands) return;
+    shownCommands = lines.join();
+    redraw(boxes.commands, () => replace(boxes.commands, lines.map(command)));
   }
 
   function layout() {
     replace(boxes.model, boxes.speed, boxes.whatIf, boxes.arrival);
-    replace(boxes.middle, boxes.model, h("div", { class: "stack" }, boxes.timeline, h("div", {}, panel("Placement", { note: "by node" }, boxes.places))));
+    replace(boxes.placement, panel("Placement", { note: "by node" }, boxes.places));
+    replace(boxes.decided, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions));
+    replace(boxes.told, boxes.decided, panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
+    replace(boxes.middle, boxes.model, h("div", { class: "stack" }, boxes.timeline, boxes.placement));
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves, boxes.middle,
-      h("div", { class: "columns even" }, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Events", { note: "on the job and its pods, newest first" }, boxes.events)),
-      boxes.log, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
+      boxes.told, boxes.log, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
       panel("YAML", { note: "without what may be secret: values of environment variables, commands, probes, annotations of others" }, h("details", {}, h("summary", {}, "Show"), boxes.yaml)));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
-    shownCurve = shownCounts = "";
+    shownCurve = shownCounts = shownCommands = "";
     asked = whatIf(namespace, name, boxes.whatIf);
     arrival(namespace, name, boxes.arrival);
     logPanel(namespace, name, boxes.log);
@@ -146,29 +167,44 @@ export function jobView(namespace, name) {
     const left = remainingNow(row, found.at);
     const cut = (row.metric ?? "").lastIndexOf(" ");
     const value = row.metric ? row.metric.slice(cut + 1) : figure(row.loss);
+    const [of, goal] = [row.metric ? row.metric.slice(0, Math.max(cut, 0)) || "metric" : "Loss", row.goal ? `goal ${row.goal}` : "no goal"];
+    const speed = row.speed === undefined ? "–" : `${figure(row.speed, 3)} /s`;
+    const books = row.books && tile("Saved", signed(row.saved), row.books, null, row.saved < 0 ? "alert" : "");
+    if (hasEnded(row) || isUnmanaged(row)) {
+      const place = found.places.flatMap((each) => each.replicas.map(() => each.node));
+      replace(boxes.tiles,
+        tile("Size", size(row), hasEnded(row) ? "at its end" : ""),
+        !hasEnded(row) && tile("Pods", `${place.filter(Boolean).length} of ${place.length}`, "have a node"),
+        value !== "–" && tile(of, value, "the last one"),
+        row.goal && tile("Goal", row.outlook === "goal met" ? "Met" : "Not met", [row.goal, row.outlook !== "goal met" && row.percent && `${row.percent} % of the way`].filter(Boolean).join("; ")),
+        (found.trained || found.trainedSeconds > 0) && trainedTile(found),
+        row.speed !== undefined && tile("Speed", speed, "steps, as measured last"),
+        books);
+      return;
+    }
     replace(boxes.tiles,
       tile("Size", size(row), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : moves(row.rescales ?? 0, found.profilingRuns)),
-      tile(row.metric ? row.metric.slice(0, Math.max(cut, 0)) || "metric" : "Loss", value, row.goal ? `goal ${row.goal}` : "no goal"),
+      tile(of, value, goal),
       tile("Progress", row.percent === undefined ? "–" : `${row.percent} %`, `trained for ${duration(found.trainedSeconds)}`, row.percent === undefined ? null : bar(row.percent, `${row.percent} %`)),
       tile("Remaining", left ? duration(left.median) : "–", [row.outlook, left && left.high > left.low && `${duration(left.low)} to ${duration(left.high)} with 80 %`].filter(Boolean).join("; ")),
       tile("Done at", row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at || found.at)) : "–", [row.deadlineAt ? `deadline ${clock(row.deadlineAt, found.at)}` : row.endsAt && "if nothing changes", row.endsAt && "UTC"].filter(Boolean).join("; ")),
-      tile("Speed", row.speed === undefined ? "–" : `${figure(row.speed, 3)} /s`, `steps; a rescale ${found.priceMeasured ? "costs" : "is taken to cost"} ${duration(found.priceSeconds)}`),
-      row.books ? tile("Saved", signed(row.saved), row.books, null, row.saved < 0 ? "alert" : "") : null);
+      tile("Speed", speed, `steps; a rescale ${found.priceMeasured ? "costs" : "is taken to cost"} ${duration(found.priceSeconds)}`),
+      books);
   }
 
   function curves(found) {
-    const text = JSON.stringify([found.charts, isForgotten(found)]);
+    const text = JSON.stringify([found.charts, isUnknown(found), hasEnded(found.row)]);
     if (text === shownCurve) return;
     shownCurve = text;
     if (!found.charts.length) {
-      replace(boxes.curves, panel("Training", {}, isForgotten(found)
-        ? h("p", { class: "caption" }, "The job has ended, and nothing of its training is known here any more.")
+      replace(boxes.curves, panel("Training", {}, isUnknown(found)
+        ? h("p", { class: "caption" }, "The job has ended, and nothing of its training is known here.")
         : empty("No curve yet", found.leftAlone || "Nothing of its training is known here.")));
       return;
     }
     const drawn = found.charts.map((chart) => {
       const box = h("div", { class: "chart" });
-      const note = h("p", { class: "caption" }, caption(chart));
+      const note = h("p", { class: "caption" }, caption(chart, hasEnded(found.row)));
       const title = chart.name === "loss" ? "Loss" : chart.name;
       const positive = chart.value.length > 0 && Math.min(...chart.value, chart.goal ?? 1) > 0;
       const scale = positive && h("button", { type: "button", class: "filter", "aria-pressed": String(logarithmic), onclick: () => { logarithmic = !logarithmic; shownCurve = ""; redraw(boxes.curves, () => curves(detail)); } }, "Log scale");
@@ -194,7 +230,7 @@ export function jobView(namespace, name) {
     const choices = chart.speed.length ? [["speed", "Speed"], ["remaining", "Time to goal"]] : [];
     const buttons = h("div", { class: "segmented", role: "group", "aria-label": "What is shown" },
       choices.map(([what, label]) => h("button", { type: "button", "data-what": what, onclick: () => pick(what) }, label)));
-    replace(boxes.speed, panel("Speed by size", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? "By the model. A dot marks a size that was measured, the frame the present one. Click a size, or set it under What if, to ask what it would mean." : chart.reason)));
+    replace(boxes.speed, panel("Speed by size", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? `By the model. A dot marks a size that was measured, the frame the ${hasEnded(found.row) ? "last one." : "present one. Click a size, or set it under What if, to ask what it would mean."}` : chart.reason)));
     pick(kept);
   }
 
@@ -257,6 +293,13 @@ export function jobView(namespace, name) {
   };
 }
 
+function trainedTile(found) {
+  const time = found.trainedSeconds > 0 && duration(found.trainedSeconds);
+  if (!found.trained) return tile("Trained", time, "");
+  const [value, step] = found.trained.split(/, (?=step)/);
+  return tile("Trained", value, [step, time && `in ${time}`].filter(Boolean).join("; "));
+}
+
 /** The deadline, and how likely it is met, in one sentence; then what stands in its way. */
 function deadline(row, found) {
   const [left, probability] = [row.deadlineAt - found.at, found.deadlineProbability];
@@ -274,14 +317,15 @@ export function commands(row) {
   const kubectl = `kubectl -n ${row.namespace}`;
   const isSet = row.kind === "JobSet" || row.kind === "TrainJob";
   const pods = `-l ${isSet ? "jobset.sigs.k8s.io/jobset-name" : "training.kubeflow.org/job-name"}=${row.name}`;
-  const workers = isSet ? pods : `${pods},training.kubeflow.org/replica-type=worker`;
+  const role = isSet ? "" : `,training.kubeflow.org/replica-type=${row.replicas?.master ? "master" : "worker"}`;
   return [
     `${kubectl} get pods ${pods} -o wide`,
-    `${kubectl} logs ${workers} --prefix --tail=20`,
+    `${kubectl} logs ${pods}${role} --prefix --tail=20`,
     `${kubectl} get ${row.kind.toLowerCase()} ${row.name} -o yaml`,
-    !isSet && `${kubectl} describe trainingprofile ${row.name}`,
+    row.profile && `${kubectl} describe trainingprofile ${row.name}`,
     `kubectl optimus why ${row.name} -n ${row.namespace}`,
-    !isSet && `kubectl optimus pause ${row.name} -n ${row.namespace}`,
+    row.replicas && !hasEnded(row) && `kubectl optimus advise ${row.name} -n ${row.namespace}`,
+    row.profile && !isUnmanaged(row) && !hasEnded(row) && `kubectl optimus pause ${row.name} -n ${row.namespace}`,
   ].filter(Boolean);
 }
 
@@ -308,14 +352,15 @@ function moves(rescales, runs) {
   return runs ? `${named(rescales, "rescale")}, ${named(runs, "profiling run")}` : named(rescales, "rescale");
 }
 
-function tile(name, value, note, extra) {
-  return h("div", { class: "tile" }, h("span", { class: "tile-name" }, name), h("span", { class: "tile-value" }, value), extra, h("span", { class: "tile-note" }, note));
+function tile(name, value, note, extra, kind = "") {
+  return h("div", { class: `tile ${kind}` }, h("span", { class: "tile-name" }, name), h("span", { class: "tile-value" }, value), extra, h("span", { class: "tile-note" }, note));
 }
 
-function caption(chart) {
+function caption(chart, ended) {
   const unit = chart.unit;
   const parts = [];
-  if (chart.met) {
+  if (ended && chart.k.length) parts.push(`The last value is of ${figure(chart.k[chart.k.length - 1])} ${unit}`);
+  else if (chart.met) {
     const [low, median, high] = chart.met;
     parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, between ${figure(low)} and ${figure(high)} with 80 %`);
   } else if (chart.reason) parts.push(chart.reason);

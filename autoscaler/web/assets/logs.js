@@ -40,10 +40,10 @@ export function logPanel(namespace, name, box) {
       const answer = await fetch(path);
       if (!answer.ok) return;
       const found = await answer.json();
-      if (!found.offered && !found.why) return;
+      if (!found.why && !(found.offered && found.pods.length)) return;
       box.hidden = false;
       const why = found.why || (LOCAL.test(location.hostname) ? "" : "a token is taken at 127.0.0.1 or localhost alone");
-      if (why || !found.pods.length) return replace(box, panel("Log", {}, empty(why ? "Not here" : "No log", why || "The job has no pods now.")));
+      if (why) return replace(box, panel("Log", {}, empty("Not here", why)));
       restarts = new Map(found.pods.map((each) => [each.name, each.restarts]));
       replace(pods, found.pods.map((each) => h("option", { value: each.name }, each.name)));
       replace(box, panel("Log", { note: "with your own token" }, form, hint, found.morePods > 0 && h("p", { class: "caption" }, `${found.morePods} more pods are not listed.`), result, text));

@@ -1,8 +1,8 @@
 // The overview: the cluster's use over time, who waits, and every job.
 import { useChart, useData } from "./charts.js";
 import {
-  ago, amount, bar, clock, counts, duration, empty, figure, full, h, jobLink, panel, phaseChip, phaseName, redraw, remainingNow, replace,
-  resourceName, signed, size,
+  ago, amount, bar, clock, counts, duration, empty, figure, full, h, hasEnded, jobLink, panel, phaseChip, phaseName, redraw, remainingNow, replace,
+  resourceName, signed, size, unbroken,
 } from "./dom.js";
 import { state } from "./state.js";
 import { table } from "./table.js";
@@ -77,7 +77,7 @@ export function overview(parameters) {
     if (!found.length) {
       replace(nothing, all.length
         ? empty("No job matches", "Clear the filter to see all of them.")
-        : empty(state.received ? "No training jobs yet" : "Loading", state.received ? "A TFJob or MXJob with an annotation such as optimus.dl/target-loss appears here once it is submitted." : ""));
+        : empty(state.received ? "No training jobs yet" : "Loading", state.received ? "TFJobs, MXJobs, PyTorchJobs and JobSets appear here once they are submitted. The annotation optimus.dl/target-loss, for example, has a TFJob or MXJob managed." : ""));
     }
     phases(all);
     chooser(all);
@@ -178,7 +178,6 @@ function tile(name, value, note, extra, kind = "") {
 }
 
 const SORT = "phase";
-const OVER = ["Completed", "Failed"];
 const RUNNING = ["Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting"];
 
 /** By when a job was submitted; seconds. */
@@ -190,7 +189,7 @@ const isBroken = (row) => row.phase === "Failed" || row.phase === "LeftAlone" ||
 /** Several phases under one name, in the address as a phase is. */
 const GROUPS = {
   running: (row) => RUNNING.includes(row.phase),
-  ended: (row) => OVER.includes(row.phase),
+  ended: hasEnded,
   attention: (row) => isBroken(row) || isLate(row),
 };
 const GROUP_NAMES = { running: "Training", ended: "Ended", attention: "Needs attention" };
@@ -216,7 +215,7 @@ const trainers = (row) => (row.replicas ? Object.values(row.replicas).reduce((su
 
 function countsCell(row) {
   const target = row.targetWorkers !== undefined && row.targetWorkers !== null;
-  return [size(row), target && h("span", { class: "sub" }, `→ ${counts(row.targetPs, row.targetWorkers)}`)];
+  return [unbroken(size(row)), target && h("span", { class: "sub" }, unbroken(`→ ${counts(row.targetPs, row.targetWorkers)}`))];
 }
 
 function lossCell(row) {
@@ -233,7 +232,7 @@ function remainingCell(row) {
   const found = remainingNow(row, state.at);
   if (!found) return [h("span", { class: "faint" }, "–"), row.outlook && h("span", { class: "sub" }, row.outlook)];
   const spread = found.high > found.low;
-  return [duration(found.median), spread && h("span", { class: "sub", title: "80 % interval" }, `${duration(found.low)} – ${duration(found.high)}`), row.outlook && h("span", { class: "sub" }, row.outlook)];
+  return [duration(found.median), spread && h("span", { class: "sub", title: "80 % interval" }, unbroken(`${duration(found.low)} – ${duration(found.high)}`)), row.outlook && h("span", { class: "sub" }, row.outlook)];
 }
 
 function deadlineCell(row) {
@@ -246,7 +245,7 @@ function reasonCell(row) {
   const text = row.complaint || row.reason || "";
   return [
     h("span", { class: `clamp ${row.complaint ? "warn" : ""}`, title: text }, row.action && h("span", { class: "action" }, row.action), text || "–"),
-    OVER.includes(row.phase) && row.books && h("span", { class: "sub" }, row.books),
+    hasEnded(row) && row.books && h("span", { class: "sub" }, row.books),
     row.decidedAt && h("span", { class: "sub" }, ago(row.decidedAt, state.at)),
   ];
 }

@@ -1,5 +1,5 @@
 // What other counts would mean: asked of the server, which has the forecast and the nodes.
-import { clock, counts, duration, empty, h, panel, replace } from "./dom.js";
+import { clock, counts, duration, empty, h, hasEnded, panel, replace } from "./dom.js";
 
 const ASK_MS = 200;
 
@@ -74,7 +74,8 @@ export function whatIf(namespace, name, box) {
     ask: (ps, workers) => present && ask(ps, workers),
     show(detail) {
       const { ps, workers } = detail.row;
-      box.hidden = ps === undefined || !detail.speed?.speed.length;
+      box.hidden = ps === undefined || !detail.speed?.speed.length || hasEnded(detail.row);
+      if (box.hidden) return;
       const moved = !present || present.ps !== ps || present.workers !== workers;
       present = { ps, workers };
       if (!chosen || moved) ask(ps, workers);

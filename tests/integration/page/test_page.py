@@ -275,6 +275,51 @@ def test_an_ended_job_of_which_nothing_is_known_is_one_sentence(
     keep(browser, "ended")
 
 
+@pytest.fixture(scope="module")
+def others() -> Iterator[ServedPage]:
+    with served(SampleCluster(4, others=True)) as found:
+        yield found
+
+
+def job_shown(browser: Browser, page: ServedPage, name: str) -> tuple[list[str], str]:
+    """The tiles of a job, and its lines for a shell."""
+    go(browser, page, f"#/jobs/team-a/{name}", ".commands li")
+    tiles = browser.value("[...document.querySelectorAll('.tile')].map((each) => each.innerText)")
+    return tiles, browser.value("document.querySelector('.commands').innerText")
+
+
+def test_a_job_that_ended_short_of_its_goal_says_so_and_offers_what_can_be_done(
+    browser: Browser, others: ServedPage
+) -> None:
+    tiles, lines = job_shown(browser, others, "resnet-short")
+    shown = dict(each.split("\n", 1) for each in tiles)
+    assert shown["Goal"] == "Not met\n60 epochs; 40 % of the way"
+    assert shown["Trained"] == "24 of 60 epochs\nstep 2,400; in 24 m"
+    assert shown["Loss"].endswith("the last one")
+    assert not any(re.search("^–|\n–", each) for each in tiles), tiles
+    assert "optimus why" in lines
+    assert "pause" not in lines
+    assert browser.complaints == []
+
+
+def test_a_job_that_is_only_placed_shows_what_is_known_of_it(
+    browser: Browser, others: ServedPage
+) -> None:
+    tiles, lines = job_shown(browser, others, "gpt-placed")
+    assert tiles == ["Size\n1 master · 3 W", "Pods\n4 of 4\nhave a node"]
+    assert "replica-type=master" in lines
+    assert "optimus advise gpt-placed" in lines
+    assert "pause" not in lines
+    assert "trainingprofile" not in lines
+    tiles, lines = job_shown(browser, others, "mpi-placed")
+    assert tiles[0] == "Size\n4 W"
+    assert "-l jobset.sigs.k8s.io/jobset-name=mpi-placed -o wide" in lines
+    tiles, _ = job_shown(browser, others, "gpt-ended")
+    assert tiles == ["Size\n1 master · 3 W\nat its end"]
+    assert "Completed" in browser.value("document.querySelector('.job-head').innerText")
+    assert browser.complaints == []
+
+
 @pytest.mark.parametrize("width", [400, 800, 1024, 1280])
 def test_tiles_fill_their_rows(browser: Browser, page: ServedPage, width: int) -> None:
     browser.look(width, 900, "light")

@@ -8,10 +8,11 @@ import pytest
 from autoscaler.jobs.state import JobState
 from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
-from optimus.jobs import ConvergenceThreshold
+from optimus.jobs import ConvergenceThreshold, Role
 from optimus.kube.profiles import Condition, ConditionType, ProfileStatus, Truth
 from optimus.kube.times import format_second, parse_instant
 from optimus.models.forecast import Forecast, NoWorkLeft
+from optimus.progress.types import LogLine, PodRun
 from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
@@ -117,6 +118,26 @@ def test_of_a_job_that_trains_to_its_goal_each_instant_goes_with_a_change_of_the
     assert statuses[F][-1] is Truth.TRUE
     assert last[ConditionType.PROGRESSING].reason == "AtTarget"
     assert last[P].status is Truth.TRUE
+
+
+@cases(
+    ("epochs", "status", "message"),
+    {
+        "met since the last interval": (5, Truth.TRUE, "loss <= 0.3 is met"),
+        "short of it": (3, Truth.FALSE, "loss <= 0.3 was not met when the job ended"),
+        "nothing was read": (0, Truth.FALSE, "loss <= 0.3 is not met yet"),
+    },
+)
+def test_a_job_that_has_ended_is_judged_by_the_end_of_its_log(
+    epochs: int, status: Truth, message: str
+) -> None:
+    state = a_state()
+    state.forecasts.current = forecast(met=False)
+    lines = [LogLine(START_AT + n, f"epoch={n} loss={1 / n}") for n in range(1, epochs + 1)]
+    state.log.observe("a-worker-0", Role.WORKER, 0, state.job.counts, lines, PodRun("u"))
+    state.training_job = replace(state.training_job, outcome="Succeeded")
+    condition = shown(status_of(state, START_AT + 10))[G]
+    assert (condition.status, condition.message) == (status, message)
 
 
 def test_a_suspended_job_is_not_placed_and_is_written_for_decisions_alone() -> None:

@@ -14,6 +14,7 @@ from optimus.errors import NotReady
 from optimus.interval import Action, Decision
 from optimus.jobs import (
     Counts,
+    FixedRole,
     Goal,
     Job,
     JobKey,
@@ -139,6 +140,9 @@ class SampleCluster:
     extreme: bool = False
     """With a job in every phase, long names, large and small figures, and a large node."""
 
+    others: bool = False
+    """With jobs that are only placed, without PSs, and jobs that have ended."""
+
     _copies: dict[str, JobCopy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -158,6 +162,8 @@ class SampleCluster:
         for number in range(self.jobs):
             copy = self._made(number, random)
             self._copies[copy.uid] = copy
+        if self.others:
+            self._add_others()
         if self.hostile:
             self._add_hostile()
         if self.extreme:
@@ -238,6 +244,9 @@ class SampleCluster:
         if sum(self._free[name] for name in names) < job.counts.workers:
             return tuple(self._pod(job, Role.WORKER, n, None) for n in range(job.counts.workers))
         pods = [self._pod(job, Role.PS, n, names[n % 2]) for n in range(job.counts.ps)]
+        for each in job.fixed:
+            self._free[names[0]] -= 1
+            pods.append(self._pod(job, each.role, 0, names[0]))
         for n in range(job.counts.workers):
             name = max(names, key=self._free.__getitem__)
             self._free[name] -= 1
@@ -259,6 +268,44 @@ class SampleCluster:
             constraints=spec.constraints,
             container=_CRASHES if name == "resnet-0-worker-1" else ContainerState(AT - 90),
         )
+
+    def _add_others(self) -> None:
+        """Jobs that are only placed, and jobs that have ended: short of the goal, and unmanaged."""
+        spec = ReplicaSpec(Resources({"cpu": 4000, "memory": 8 * 2**30, "nvidia.com/gpu": 1}))
+        for number, (name, kind, outcome) in enumerate(
+            [
+                ("gpt-placed", "PyTorchJob", None),
+                ("mpi-placed", "JobSet", None),
+                ("gpt-ended", "PyTorchJob", "Succeeded"),
+                ("resnet-short", "TFJob", "Succeeded"),
+            ],
+            7_000,
+        ):
+            is_managed, status = name == "resnet-short", ProfileStatus()
+            leads = (FixedRole(Role.MASTER, 1, spec),) if kind == "PyTorchJob" else ()
+            job = job_of(number, 2, key=JobKey("team-a", name), worker=spec)
+            job = replace(job, kind=kind, created_at=AT - 4000)
+            if not is_managed:
+                counts = Counts(0, 3 if leads else 4)
+                job = replace(job, goal=None, counts=counts, fixed=leads, chief_trains=True)
+            progress = training(2, 24)
+            message = f"{kind} {name} successfully completed." if outcome else ""
+            if is_managed:
+                status = self._status(job, Phase.COMPLETED, progress, _fitted(2, 24))
+                status = msgspec.structs.replace(status, reason=message)
+            self._copies[job.uid] = JobCopy(
+                job.key,
+                job.uid,
+                kind,
+                job.created_at,
+                job,
+                status,
+                () if outcome else self._placed(job),
+                progress=progress if is_managed else None,
+                forecast=_fitted(2, 24) if is_managed else None,
+                outcome=outcome,
+                message=message,
+            )
 
     def _add_hostile(self) -> None:
         """A job of which every text is an attack, and one that is broken in every way."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoscaler.web.rows import Waits, row_of
+from autoscaler.web.rows import NOT_MANAGED, Waits, row_of
 from optimus.errors import NotReady
 from optimus.jobs import Counts, FixedRole, Role
 from optimus.kube.contract import Phase
@@ -93,6 +93,16 @@ def test_a_row_of_a_job_without_parameter_servers_counts_its_master() -> None:
     job = replace(copy.job, counts=Counts(0, 3), fixed=(master,), chief_trains=True)
     placed = copy._replace(job=job, status=ProfileStatus(), forecast=None)
     assert row_of(placed).replicas == {"master": 1, "worker": 3}
+
+
+def test_a_job_that_is_only_placed_has_ended_when_its_operator_says_so() -> None:
+    rows = {
+        each.name: each for each in map(row_of, SampleCluster(0, others=True).copy().jobs.values())
+    }
+    assert rows["gpt-placed"].phase == NOT_MANAGED
+    assert (rows["gpt-ended"].phase, rows["gpt-ended"].outlook) == (Phase.COMPLETED, "no goal")
+    assert rows["gpt-ended"].reason == "PyTorchJob gpt-ended successfully completed."
+    assert (rows["resnet-short"].remaining, rows["resnet-short"].outlook) == (None, "goal not met")
 
 
 def outlook(**fields: Any) -> tuple[bool, str]:
