@@ -174,6 +174,7 @@ def test_every_variable_that_a_page_names_is_a_setting() -> None:
         "OPTIMUS_LOCALCLUSTER_KUBERNETES",
         "OPTIMUS_REQUIRE_E2E",
         "OPTIMUS_TEST_PYTORCH",
+        "OPTIMUS_TEST_TRAINER",
     }
     known = _variables() | own
     for each in all_pages():
