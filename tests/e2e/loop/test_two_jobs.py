@@ -116,7 +116,7 @@ def reached_its_goal(recorder: JobRecorder, job: LightJob) -> None:
     assert all(losses[epoch] > 0.97 * target for epoch in epochs[: len(epochs) // 2]), losses
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_two_jobs_are_measured_share_the_cluster_by_their_forecasts_and_reach_their_goals(
     scenario: Scenario,
 ) -> None:
@@ -125,21 +125,21 @@ def test_two_jobs_are_measured_share_the_cluster_by_their_forecasts_and_reach_th
         scenario.wait(
             lambda: has_its_share(recorder, FIRST),
             "the first job is measured and has its share",
-            240,
+            420,
         )
         scenario.submit(SECOND)
         scenario.wait(
-            lambda: given(scenario, recorder.rescales(FIRST)), "the first job gives room", 240
+            lambda: given(scenario, recorder.rescales(FIRST)), "the first job gives room", 420
         )
         scenario.wait(
             lambda: recorder.phase(SECOND) == "Suspended",
             "the second job is at its goal and suspended",
-            240,
+            420,
         )
         scenario.wait(
             lambda: recorder.phase(FIRST) == "Suspended",
             "the first job is at its goal and suspended",
-            240,
+            420,
         )
 
         first = recorder.rescales(FIRST)
