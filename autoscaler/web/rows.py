@@ -179,7 +179,7 @@ def outlook_of(copy: JobCopy) -> str:
     if is_goal_met(copy):
         return "goal met"
     if copy.job is None or copy.job.goal is None:
-        return "no goal"
+        return "no goal" if copy.status.phase else ""
     if has_ended(copy):
         return "goal not met"
     if isinstance(copy.forecast, Forecast):

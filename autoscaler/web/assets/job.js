@@ -2,7 +2,7 @@
 import { countsChart, curveChart, sweep } from "./charts.js";
 import {
   ago, bar, clock, counts, duration, empty, figure, full, h, hasEnded, panel, phaseChip, redraw, remainingNow, replace,
-  second, signed, size,
+  second, signed, size, unbroken,
 } from "./dom.js";
 import { logPanel } from "./logs.js";
 import { state } from "./state.js";
@@ -173,7 +173,7 @@ export function jobView(namespace, name) {
     if (hasEnded(row) || isUnmanaged(row)) {
       const place = found.places.flatMap((each) => each.replicas.map(() => each.node));
       replace(boxes.tiles,
-        tile("Size", size(row), hasEnded(row) ? "at its end" : ""),
+        tile("Size", unbroken(size(row)), hasEnded(row) ? "at its end" : ""),
         !hasEnded(row) && tile("Pods", `${place.filter(Boolean).length} of ${place.length}`, "have a node"),
         value !== "–" && tile(of, value, "the last one"),
         row.goal && tile("Goal", row.outlook === "goal met" ? "Met" : "Not met", [row.goal, row.outlook !== "goal met" && row.percent && `${row.percent} % of the way`].filter(Boolean).join("; ")),
@@ -183,7 +183,7 @@ export function jobView(namespace, name) {
       return;
     }
     replace(boxes.tiles,
-      tile("Size", size(row), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : moves(row.rescales ?? 0, found.profilingRuns)),
+      tile("Size", unbroken(size(row)), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : moves(row.rescales ?? 0, found.profilingRuns)),
       tile(of, value, goal),
       tile("Progress", row.percent === undefined ? "–" : `${row.percent} %`, `trained for ${duration(found.trainedSeconds)}`, row.percent === undefined ? null : bar(row.percent, `${row.percent} %`)),
       tile("Remaining", left ? duration(left.median) : "–", [row.outlook, left && left.high > left.low && `${duration(left.low)} to ${duration(left.high)} with 80 %`].filter(Boolean).join("; ")),

@@ -207,7 +207,7 @@ const COLUMNS = [
   { key: "loss", title: "Loss or metric", className: "c-loss num", numeric: true, value: (row) => row.loss, cell: lossCell },
   { key: "percent", title: "Progress", className: "c-progress", numeric: true, value: (row) => row.percent, cell: progressCell },
   { key: "remaining", title: "Remaining", className: "c-remaining num", value: (row) => row.remaining?.median, cell: remainingCell },
-  { key: "ends", title: "Done at", className: "c-ends num", value: (row) => row.endsAt, cell: (row) => row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at), deadlineCell(row)) : h("span", { class: "faint" }, "–") },
+  { key: "ends", title: "Done at", className: "c-ends num", value: (row) => row.endsAt, cell: (row) => row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at), deadlineCell(row)) : null },
   { key: "reason", title: "Last decision", className: "c-reason", value: (row) => row.decidedAt, numeric: true, cell: reasonCell },
 ];
 
@@ -219,18 +219,19 @@ function countsCell(row) {
 }
 
 function lossCell(row) {
+  if (!row.metric && row.loss === undefined && !row.goal) return null;
   const value = row.metric ? row.metric.slice(row.metric.lastIndexOf(" ") + 1) : figure(row.loss);
   return [h("span", { title: row.metric || "loss" }, value), row.goal && h("span", { class: "sub", title: row.goal }, row.goal)];
 }
 
 function progressCell(row) {
-  if (row.percent === undefined || row.percent === null) return h("span", { class: "faint" }, "–");
+  if (row.percent === undefined || row.percent === null) return null;
   return h("span", { class: "progress" }, bar(row.percent, `${row.percent} %`), h("span", {}, `${row.percent} %`));
 }
 
 function remainingCell(row) {
   const found = remainingNow(row, state.at);
-  if (!found) return [h("span", { class: "faint" }, "–"), row.outlook && h("span", { class: "sub" }, row.outlook)];
+  if (!found) return row.outlook ? [h("span", { class: "faint" }, "–"), h("span", { class: "sub" }, row.outlook)] : null;
   const spread = found.high > found.low;
   return [duration(found.median), spread && h("span", { class: "sub", title: "80 % interval" }, unbroken(`${duration(found.low)} – ${duration(found.high)}`)), row.outlook && h("span", { class: "sub" }, row.outlook)];
 }
@@ -243,6 +244,7 @@ function deadlineCell(row) {
 
 function reasonCell(row) {
   const text = row.complaint || row.reason || "";
+  if (!text && !row.action && !row.decidedAt) return null;
   return [
     h("span", { class: `clamp ${row.complaint ? "warn" : ""}`, title: text }, row.action && h("span", { class: "action" }, row.action), text || "–"),
     hasEnded(row) && row.books && h("span", { class: "sub" }, row.books),

@@ -4,7 +4,7 @@ import { h, replace } from "./dom.js";
 const MOST = 50;
 
 /**
- * columns: [{ key, title, value(row), cell(row), className, numeric }]
+ * columns: [{ key, title, value(row), cell(row), className, numeric }]; cell(row) is null where there is nothing.
  * Returns { element, show(rows, changed) }. `moved` is told of another order ("-key": descending) or page.
  */
 export function table(columns, { label, sort, page = 1, keyOf, versionOf, moved }) {
@@ -97,8 +97,10 @@ export function table(columns, { label, sort, page = 1, keyOf, versionOf, moved 
   }
 
   function line(row) {
-    return h("tr", {}, columns.map((column) =>
-      h("td", { class: column.className ?? "", "data-title": column.title }, column.cell(row))));
+    return h("tr", {}, columns.map((column) => {
+      const cell = column.cell(row);
+      return h("td", { class: `${column.className ?? ""} ${cell ? "" : "blank"}`, "data-title": column.title }, cell ?? h("span", { class: "faint" }, "–"));
+    }));
   }
 
   return {

@@ -285,7 +285,20 @@ def job_shown(browser: Browser, page: ServedPage, name: str) -> tuple[list[str],
     """The tiles of a job, and its lines for a shell."""
     go(browser, page, f"#/jobs/team-a/{name}", ".commands li")
     tiles = browser.value("[...document.querySelectorAll('.tile')].map((each) => each.innerText)")
-    return tiles, browser.value("document.querySelector('.commands').innerText")
+    lines = browser.value("document.querySelector('.commands').innerText")
+    return [each.replace("\u00a0", " ") for each in tiles], lines
+
+
+def test_a_card_of_a_narrow_list_leaves_out_what_is_not_known(
+    browser: Browser, others: ServedPage
+) -> None:
+    browser.look(360, 900, "light")
+    go(browser, others, "#/?q=gpt-placed", ".jobs tbody tr")
+    cells = "[...document.querySelectorAll('.jobs tbody td')].filter((each) => each.clientHeight)"
+    shown = browser.value(f"{cells}.map((each) => each.innerText.trim())")
+    assert "–" not in shown
+    browser.look(1280, 900, "light")
+    assert "–" in browser.value(f"{cells}.map((each) => each.innerText.trim())")
 
 
 def test_a_job_that_ended_short_of_its_goal_says_so_and_offers_what_can_be_done(

@@ -100,7 +100,7 @@ def test_a_job_that_is_only_placed_has_ended_when_its_operator_says_so() -> None
         each.name: each for each in map(row_of, SampleCluster(0, others=True).copy().jobs.values())
     }
     assert rows["gpt-placed"].phase == NOT_MANAGED
-    assert (rows["gpt-ended"].phase, rows["gpt-ended"].outlook) == (Phase.COMPLETED, "no goal")
+    assert (rows["gpt-ended"].phase, rows["gpt-ended"].outlook) == (Phase.COMPLETED, "")
     assert rows["gpt-ended"].reason == "PyTorchJob gpt-ended successfully completed."
     assert (rows["resnet-short"].remaining, rows["resnet-short"].outlook) == (None, "goal not met")
 
