@@ -221,7 +221,8 @@ def _with_nodes(facts: "JobFacts", pods: Sequence["PodFacts"]) -> tuple[str, str
         )
     if not all(each.pod.running for each in pods):
         return "starting", "has its nodes; its containers are starting", []
-    return "running", f"runs: all {len(pods)} pods have a node", []
+    have = "its pod has" if len(pods) == 1 else f"all {len(pods)} pods have"
+    return "running", f"runs: {have} a node", []
 
 
 def _ended_or_suspended(facts: "JobFacts") -> tuple[str, str, list[str]] | None:

@@ -144,7 +144,7 @@ def test_a_train_job_that_loads_data_first_is_told_of_by_its_steps(
         assert later.startswith("1 pod of node")
         loaded.touch()
         train_jobs.wait_bound("tune", 3)
-        wait_until("it trains", lambda: told("tune")["headline"] == "runs: all 1 pods have a node")
+        wait_until("it trains", lambda: told("tune")["headline"] == "runs: its pod has a node")
         file.touch()
         wait_until("it has ended", lambda: completed(api, "tune"))
 

@@ -16,7 +16,7 @@ from optimus.kube.job_facts import JobReader, namespace_of
 from optimus.kube.job_kinds import TRAINER_GROUP
 from optimus.kube.server_clock import ServerClock
 from tests.cases import cases
-from tests.harness.jobsets import jobset_json, pod_json, train_steps
+from tests.harness.jobsets import jobset_json, pod_json, replicated_job, train_steps
 from tests.unit.cli.fake_api import refusal
 from tests.unit.kube.job_json import job_json
 
@@ -322,6 +322,13 @@ def train_job(*pods: dict[str, Any], **fields: Any) -> Explanation:
     """What is told of a TrainJob that fine-tunes on three pods."""
     stored = jobset_json("j", *train_steps(3), owner=TRAINER_GROUP, **fields)
     return explained(Server(job=None, jobset=stored, pods=pods))
+
+
+def test_a_job_of_one_pod_is_told_of_in_the_singular() -> None:
+    stored = jobset_json("j", replicated_job("node"))
+    pod = pod_json("j", "node", 0, 0, node="n", phase="Running")
+    found = explained(Server(job=None, jobset=stored, pods=(pod,)))
+    assert found.headline == "runs: its pod has a node"
 
 
 def steps(phase: str) -> list[dict[str, Any]]:
