@@ -339,7 +339,8 @@ class TrainingJobs:
             if node is not None
         }
 
-    def wait_bound(self, name: str, pods: int, seconds: float = 180) -> dict[str, str]:
+    def wait_bound(self, name: str, pods: int, seconds: float = 400) -> dict[str, str]:
+        """On a busy machine a gang may pause for two minutes, as it was not bound in time."""
         wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods, seconds)
         return self.nodes(name)
 
