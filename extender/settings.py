@@ -38,7 +38,7 @@ class ExtenderConfig:
     nominate: bool = True
     """Write status.nominatedNodeName of planned pods; false: requeue them by an annotation."""
 
-    bind_gangs: bool = False
+    bind_gangs: bool = True
     """Bind the rest of a gang when kube-scheduler is answered for its first pod; false: each pod is
     bound by kube-scheduler."""
 

@@ -139,4 +139,4 @@ class GangRests:
     def are_seen(self, pods: Iterable[Pod]) -> bool:
         """Whether the watch has shown these pods bound."""
         with self._state.lock:
-            return not any(self._state.unseen.is_being_bound(each.uid) for each in pods)
+            return self._state.unseen.being_bound.isdisjoint(each.uid for each in pods)

@@ -106,7 +106,7 @@ class GangViews:
         if replica is None or not state.cluster.controls(pod):
             return self._passing(pod, names, now)
 
-        if state.config.bind_gangs and state.unseen.is_being_bound(pod.uid):
+        if pod.uid in state.unseen.being_bound:
             return _BOUND
 
         # Pods that must not be placed: kube-scheduler's cache or the job's counts are out of date.

@@ -10,7 +10,6 @@ bindings of the other by its watch, a moment late. So until both have seen them:
 
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from extender.state.cluster import Cluster, is_waiting
@@ -46,16 +45,12 @@ class _Passing(NamedTuple):
     """Whether only a process before this one may have answered about it."""
 
 
-@dataclass(slots=True)
-class _Bound:
+class _Bound(NamedTuple):
     """A pod that this process binds or has bound."""
 
     node: str
     until: float
     """Until when its node counts as freshly bound."""
-
-    refused: bool = True
-    """Whether kube-scheduler gets no answer about it meanwhile: its binding is on its way."""
 
 
 class UnseenBindings:
@@ -65,6 +60,8 @@ class UnseenBindings:
         self._cluster, self._reservations = cluster, reservations
         self._passing: dict[str, _Passing] = {}
         self._bound: dict[str, _Bound] = {}
+        self.being_bound: set[str] = set()
+        """Pods, by UID, whose bindings are on their way: kube-scheduler is to leave them alone."""
         self._nominated: dict[str, tuple[str, Resources]] = {}
         """By UID of a pod of no job, the node on which kube-scheduler keeps room for it."""
         self._event_at = float("-inf")
@@ -110,20 +107,16 @@ class UnseenBindings:
     def begin(self, pod_uid: str, node: str, now: float) -> None:
         """A pod is about to be bound."""
         self._bound[pod_uid] = _Bound(node, now + UNKNOWN_SECONDS)
+        self.being_bound.add(pod_uid)
 
     def end(self, pod_uid: str) -> None:
         """Whether the pod is bound, the watch will show: kube-scheduler may bind it there."""
-        if pod_uid in self._bound:
-            self._bound[pod_uid].refused = False
+        self.being_bound.discard(pod_uid)
 
     def not_bound(self, pod_uid: str) -> None:
         """The API server has not bound the pod."""
         self._bound.pop(pod_uid, None)
-
-    def is_being_bound(self, pod_uid: str) -> bool:
-        """Whether kube-scheduler is to leave a pod alone."""
-        bound = self._bound.get(pod_uid)
-        return bound is not None and bound.refused
+        self.being_bound.discard(pod_uid)
 
     def full_for(self, pod: Pod, names: Collection[str], now: float) -> set[str]:
         """Of these nodes, those on which gangs were just bound and that may lack the room for a
@@ -160,7 +153,7 @@ class UnseenBindings:
             self._nominated[pod.uid] = pod.nominated_node, pod.resources
         if after is None or after.leaving or after.finished:
             self._passing.pop(pod.uid, None)
-            self._bound.pop(pod.uid, None)
+            self.not_bound(pod.uid)
         elif after.node is not None and (before is None or before.node is None):
             self._seen_bound(after, now)
         elif after.refused and pod.uid in self._passing and self._passing[pod.uid].since_start:
@@ -170,7 +163,8 @@ class UnseenBindings:
         was_passing = self._passing.pop(pod.uid, None) is not None
         bound = self._bound.get(pod.uid)
         if bound is not None and bound.node == pod.node:
-            bound.until, bound.refused = now + FRESH_SECONDS, False
+            self._bound[pod.uid] = _Bound(bound.node, now + FRESH_SECONDS)
+            self.being_bound.discard(pod.uid)
             return
         was_answered = pod.replica is not None and pod.replica in self._reservations.assumed
         # Those that were bound before this process began count, too: it does not know by whom.
@@ -190,6 +184,7 @@ class UnseenBindings:
             self._passing = {uid: each for uid, each in self._passing.items() if each.until > now}
         if any(each.until <= now for each in self._bound.values()):
             self._bound = {uid: each for uid, each in self._bound.items() if each.until > now}
+            self.being_bound &= self._bound.keys()
 
     def _passing_on(self, node: str, passing: dict[str, _Passing] | None = None) -> Resources:
         known = self._cluster.nodes.get(node)

@@ -33,7 +33,6 @@ from tests.harness.waiting import wait_until
 pytestmark = pytest.mark.e2e
 
 PODS = in_namespace(CORE, "default", "pods")
-BINDS = {"bind_gangs": True}
 BINDING = Calls("POST", r"/binding$")
 CPUS = 4
 """Of each of the four nodes."""
@@ -59,7 +58,7 @@ def over_committed(api: Api) -> dict[str, int]:
 def test_a_gang_is_bound_whole_by_one_call(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
-    with unharmed(own, tmp_path, config=BINDS) as processes:
+    with unharmed(own, tmp_path) as processes:
         jobs.create("whole", 2, 6)
         nodes = jobs.wait_bound("whole", 8)
         assert len({*nodes.values()}) == 2
@@ -79,7 +78,7 @@ def test_a_gang_is_bound_whole_though_the_extender_is_killed_at_any_binding(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path, position: int
 ) -> None:
     singles = [f"single-{number}" for number in range(8)]
-    with watched(own, tmp_path, config=BINDS) as seen:
+    with watched(own, tmp_path) as seen:
         processes = seen.processes
         seen.traffic.kill_client = lambda: processes.kill_with_children("extender")
         after_effect = position % 2 == 0
@@ -112,7 +111,7 @@ def test_a_gang_is_bound_whole_though_the_extender_is_killed_at_any_binding(
 def test_a_gang_is_bound_whole_whatever_becomes_of_a_binding(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path, effect: Effect
 ) -> None:
-    with watched(own, tmp_path, config=BINDS) as seen:
+    with watched(own, tmp_path) as seen:
         seen.traffic.inject(Fault(BINDING, effect, nth=3))
         jobs.create("faulty", 2, 10)
         wait_until("it has happened", lambda: seen.traffic.is_spent)
@@ -124,7 +123,7 @@ def test_a_gang_is_bound_whole_whatever_becomes_of_a_binding(
 def test_a_gang_is_bound_whole_though_kube_scheduler_is_killed_meanwhile(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
-    with watched(own, tmp_path, config=BINDS) as seen:
+    with watched(own, tmp_path) as seen:
         seen.traffic.kill_client = lambda: seen.processes.kill("kube-scheduler")
         seen.traffic.inject(Fault(BINDING, Kill(), nth=5))
         jobs.create("killed", 2, 10)
@@ -139,7 +138,7 @@ def test_gangs_beside_single_pods_are_bound_whole_and_no_node_is_over_committed(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
     singles, gangs = [f"single-{number}" for number in range(9)], ("one", "two", "three")
-    with scheduler_processes(own, tmp_path, config=BINDS) as processes:
+    with scheduler_processes(own, tmp_path) as processes:
         for number, name in enumerate(singles):
             if number % 3 == 0:
                 jobs.create(gangs[number // 3], 1, 3)
@@ -163,7 +162,7 @@ def are_whole_or_wait(jobs: TrainingJobs, gangs: Sequence[str]) -> bool:
 def test_beside_another_scheduler_kube_scheduler_binds_every_pod(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
-    with unharmed(own, tmp_path, config=BINDS) as processes:
+    with unharmed(own, tmp_path) as processes:
         api.create(PODS, single_pod("other", "1", schedulerName="default-scheduler"))
         wait_until("it is bound", lambda: api.get(f"{PODS}/other")["spec"].get("nodeName"))
         jobs.create("gang", 1, 3)

@@ -19,7 +19,8 @@ from optimus.placement.queue.order import Instant
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
 
-SETTINGS = Settings()
+SETTINGS = Settings(bind_gangs=False)
+"""Each pod is bound by the fake kube-scheduler, as those of a gang with rules are."""
 
 
 @dataclass

@@ -178,7 +178,7 @@ def settings(tmp_path: Path) -> Settings:
         "current-context": "none",
     }
     path.write_text(yaml.safe_dump(content))
-    return Settings(kubeconfig=path)
+    return Settings(kubeconfig=path, bind_gangs=False)
 
 
 @pytest.fixture

@@ -153,7 +153,7 @@ def test_kube_scheduler_gets_no_answer_about_a_pod_that_is_being_bound() -> None
     cluster.ask(first)
     assert set(cluster.ask(second).refused.values()) == {"the pod has been bound already"}
     cluster.show()
-    assert cluster.state.unseen.is_being_bound(cluster.pods[second].uid) is False
+    assert cluster.state.unseen.being_bound == set()
 
 
 def test_a_gang_waits_for_a_pod_that_may_be_going_to_its_nodes() -> None:

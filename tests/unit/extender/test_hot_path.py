@@ -60,7 +60,9 @@ def test_filter_for_a_planned_pod_and_for_the_first_of_a_gang_cross_few_files() 
     assert changes <= MAX_CHANGES_FIRST
     request = filter_request(bodies[1], names)
     answer, crossed = traced(lambda: call(app, request))
-    planned = {each.pod.name: each.node for each in parts.nominations.pending_nominations()}
-    assert msgspec.json.decode(answer)["NodeNames"] == [planned["job-ps-1"]]
+    replica = decode_pod(bodies[1]).replica
+    held = None if replica is None else parts.state.reservations.ledger.get(replica)
+    assert held is not None
+    assert msgspec.json.decode(answer)["NodeNames"] == [held.node]
     files = sorted(set(crossed))
     assert len(files) <= MAX_FILES_PLANNED, f"{len(files)} files: {', '.join(files)}"
