@@ -5,10 +5,10 @@ A real etcd, kube-apiserver and kube-scheduler run on loopback. Nodes are API ob
 kubelet, so the controllers, which would mark them as lost, are frozen. Gangs of 10 to 40 pods, as
 the training operator makes them, all exist before the schedulers start. The clock runs from the
 instant at which kube-scheduler acquires its Lease to the last binding. Each round schedules the
-same gangs with the stock scheduler, with the extender that leaves all binding to kube-scheduler
-(nominations), and with the one that binds the rest of each gang (bind). The result is one JSON
-object: rates, their ratio, processor time by process, and what kube-scheduler and the extender say
-of themselves.
+same gangs with the stock scheduler, which knows no gangs, with the same as Kubernetes' own gangs
+(pod groups), with the extender that leaves all binding to kube-scheduler (nominations), and with
+the one that binds the rest of each gang (bind, the default). The result is one JSON object: rates,
+their ratio, processor time by process, and what kube-scheduler and the extender say of themselves.
 """
 
 import argparse
@@ -42,6 +42,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.ports import pick_ports
 from localcluster.processes import send
 from localcluster.specs import Backend
+from localcluster.testing.pod_groups import pod_groups
 from optimus.kube.client import connect
 from optimus.kube.pods import Pod, watched_pods
 from optimus.kube.reflector import Reflector
@@ -55,6 +56,7 @@ LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 LASTING_LEASE: Final = {"leaseDuration": "60s", "renewDeadline": "40s", "retryPeriod": "2s"}
 """A kube-scheduler that cannot renew its Lease in time, since the machine is busy, ends."""
 PODS: Final = "/api/v1/namespaces/ns/pods"
+POD_GROUPS: Final = f"{pod_groups().api}/namespaces/ns/podgroups"
 NODE_CAPACITY: Final = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 
 
@@ -72,6 +74,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, cluster_of(options.nodes) as api:
         variants: dict[str, Run] = {
             "stock": stock,
+            "pod groups": partial(stock, in_groups=True),
             "nominations": partial(with_extender, binds=False),
             "bind": partial(with_extender, binds=True),
         }
@@ -129,7 +132,14 @@ class Api:
 @contextmanager
 def cluster_of(nodes: int) -> Iterator[Api]:
     """A control plane with nodes that nothing runs on, its controllers frozen."""
-    with LocalCluster("throughput", backend=Backend.REAL) as cluster:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalCluster(
+            "throughput",
+            backend=Backend.REAL,
+            binaries=pod_groups().programs(Path(folder), "kube-apiserver"),
+        ) as cluster,
+    ):
         client = cluster.api_client()
         api = Api(cluster, str(client.configuration.host), client.rest_client.pool_manager)
         api.send("POST", "/api/v1/namespaces", msgspec.json.encode({"metadata": {"name": "ns"}}))
@@ -187,9 +197,11 @@ class Watching:
             self.node[after.name] = after.node
 
 
-def stock(api: Api, folder: Path, gangs: Sequence[int], limit_seconds: float) -> dict[str, Any]:
+def stock(
+    api: Api, folder: Path, gangs: Sequence[int], limit_seconds: float, *, in_groups: bool = False
+) -> dict[str, Any]:
     """The gangs, of so many pods each, under kube-scheduler with its defaults but for the client's
-    limits."""
+    limits; ``in_groups``: and each is a PodGroup."""
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -200,7 +212,7 @@ def stock(api: Api, folder: Path, gangs: Sequence[int], limit_seconds: float) ->
         },
         "profiles": [{"schedulerName": "stock"}],
     }
-    return measure(api, folder, gangs, limit_seconds, configuration)
+    return measure(api, folder, gangs, limit_seconds, Variant(configuration, in_groups=in_groups))
 
 
 def with_extender(
@@ -212,20 +224,36 @@ def with_extender(
     configuration = yaml.safe_load(path.read_text())
     (port,) = pick_ports(1, random.Random())
     configuration["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{port}"
-    return measure(api, folder, gangs, limit_seconds, configuration, Extender(port, binds=binds))
+    variant = Variant(configuration, Extender(port, binds=binds))
+    return measure(api, folder, gangs, limit_seconds, variant)
+
+
+class Extender(NamedTuple):
+    """How an extender is started."""
+
+    port: int
+    binds: bool = False
+    """Whether it binds the rest of gangs."""
+
+
+class Variant(NamedTuple):
+    """What schedules the gangs."""
+
+    configuration: dict[str, Any]
+    """Of kube-scheduler."""
+
+    extender: Extender | None = None
+    in_groups: bool = False
+    """Whether each gang is a PodGroup."""
 
 
 def measure(
-    api: Api,
-    folder: Path,
-    gangs: Sequence[int],
-    limit_seconds: float,
-    configuration: dict[str, Any],
-    extender: "Extender | None" = None,
+    api: Api, folder: Path, gangs: Sequence[int], limit_seconds: float, variant: Variant
 ) -> dict[str, Any]:
     """Make the pods, start the processes, wait until every pod is bound, remove the pods."""
+    configuration, extender, in_groups = variant
     scheduler_name = configuration["profiles"][0]["schedulerName"]
-    jobs = create_gangs(api, gangs, scheduler_name)
+    jobs = create_gangs(api, gangs, scheduler_name, in_groups=in_groups)
     watching = Watching()
     client = connect(api.cluster.kubeconfig, user_agent="benchmark")
     reflector = Reflector(client, watched_pods(), observer=watching.see)
@@ -238,7 +266,8 @@ def measure(
             processes.append(start_extender(api, folder, extender))
         before = {name: cpu_of(api, name) for name in STORES}
         started = sum(cpu_seconds(pid) for each in processes for pid in tree_of(each.pid))
-        port = start_scheduler(api, folder, configuration, processes)
+        gates = (pod_groups().gates,) if in_groups else ()
+        port = start_scheduler(api, folder, configuration, processes, gates)
         wait(lambda: len(watching.bound_at) == count, limit_seconds)
         used = {
             "kube-scheduler": cpu_seconds(processes[-1].pid),
@@ -261,6 +290,8 @@ def measure(
             process.wait(30)
         api.send("DELETE", f"{LEASE}/{configuration['leaderElection']['resourceName']}")
         delete_pods(api, [name for names in jobs.values() for name in names])
+        for job in jobs if in_groups else ():
+            api.send("DELETE", f"{POD_GROUPS}/{job}")
         wait(lambda: not watching.known, limit_seconds)
         reflector.stop()
         client.close()
@@ -273,15 +304,23 @@ def cpu_of(api: Api, component: str) -> float:
     return cpu_seconds(process.pid)
 
 
-def create_gangs(api: Api, gangs: Sequence[int], scheduler_name: str) -> dict[str, list[str]]:
+def create_gangs(
+    api: Api, gangs: Sequence[int], scheduler_name: str, *, in_groups: bool
+) -> dict[str, list[str]]:
     """The pods of every gang, gang by gang as the operator makes them; their names by job."""
     requests: list[tuple[str, str, bytes | None]] = []
     jobs: dict[str, list[str]] = {}
     for number, size in enumerate(gangs):
         job, ps = f"{scheduler_name[:5]}-{number}", size * 2 // 5
+        if in_groups:
+            spec = {"schedulingPolicy": {"gang": {"minCount": size}}}
+            body = msgspec.json.encode({"metadata": {"name": job}, "spec": spec})
+            requests.append(("POST", POD_GROUPS, body))
         for raw in pod_bodies(job, ps, size - ps):
             pod = msgspec.json.decode(raw)
             pod["spec"]["schedulerName"] = scheduler_name
+            if in_groups:
+                pod["spec"]["schedulingGroup"] = {"podGroupName": job}
             pod["spec"]["containers"][0]["image"] = "busybox"
             del pod["metadata"]["uid"], pod["metadata"]["resourceVersion"], pod["status"]
             jobs.setdefault(job, []).append(pod["metadata"]["name"])
@@ -295,14 +334,6 @@ def delete_pods(api: Api, names: list[str]) -> None:
     """At once: no kubelet would confirm their end."""
     body = msgspec.json.encode({"gracePeriodSeconds": 0})
     api.send_all([("DELETE", f"{PODS}/{name}", body) for name in names])
-
-
-class Extender(NamedTuple):
-    """How an extender is started."""
-
-    port: int
-    binds: bool = False
-    """Whether it binds the rest of gangs."""
 
 
 def start_extender(api: Api, folder: Path, extender: Extender) -> "subprocess.Popen[bytes]":
@@ -335,6 +366,7 @@ def start_scheduler(
     folder: Path,
     configuration: dict[str, Any],
     processes: list["subprocess.Popen[bytes]"],
+    flags: Sequence[str] = (),
 ) -> int:
     """kube-scheduler with client limits that do not limit it; returns its port."""
     kubeconfig = str(api.cluster.kubeconfig)
@@ -350,6 +382,7 @@ def start_scheduler(
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         "--authorization-always-allow-paths=/metrics",
+        *flags,
     ]
     with (folder / "kube-scheduler.log").open("wb") as log:
         processes.append(subprocess.Popen(command, stdout=log, stderr=log))

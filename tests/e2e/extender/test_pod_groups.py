@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.binaries.locate import resolve
 from localcluster.cluster import LocalCluster
-from localcluster.progress import PlainProgress
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
+from localcluster.testing.pod_groups import pod_groups
 from localcluster.testing.waiting import holds_for
 from tests.e2e.extender.scheduler import TrainingJobs, tfjob, unharmed
 from tests.e2e.extender.test_refused_again import label, offer_only_labelled, unlabel
@@ -22,13 +21,7 @@ from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
-GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
-FLAGS = {
-    "kube-apiserver": f"{GATES} --runtime-config=scheduling.k8s.io/v1alpha2=true",
-    "kube-controller-manager": "--feature-gates=GenericWorkload=true",
-    "kube-scheduler": GATES,
-}
-GROUPS = in_namespace("/apis/scheduling.k8s.io/v1alpha2", "default", "podgroups")
+GROUPS = in_namespace(pod_groups().api, "default", "podgroups")
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 JOB = "training.kubeflow.org/job-name"
 MUTATION = (
@@ -41,12 +34,7 @@ ZONES = {"node-1": "east", "node-2": "east", "node-3": "west", "node-4": "west"}
 @pytest.fixture(scope="module")
 def own(shown: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Four nodes of four CPUs in two zones; its kube-scheduler knows PodGroups."""
-    folder = tmp_path_factory.mktemp("with-gates")
-    built = resolve(None, PlainProgress())
-    for name, flags in FLAGS.items():
-        program = folder / name
-        program.write_text(f'#!/bin/sh\nexec {built[name]} "$@" {flags}\n')
-        program.chmod(0o755)
+    folder = pod_groups().programs(tmp_path_factory.mktemp("with-gates"))
     nodes = numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})
     with LocalCluster("groups", nodes, binaries=folder) as cluster, shown(cluster):
         with cluster.api_client() as client:

@@ -45,7 +45,7 @@ def resolve(
 ) -> Binaries:
     """Find every program, building what is nowhere.
 
-    `named` (else the folder in $OPTIMUS_LOCALCLUSTER_BINARIES) is searched first, but not for
+    `named` is searched first; else the folder in $OPTIMUS_LOCALCLUSTER_BINARIES, but not for
     another version than the default one. `kubernetes` is one of `CONTROL_PLANES`, else that of
     $OPTIMUS_LOCALCLUSTER_KUBERNETES. Raises BuildError with a sentence where the folder or the
     version is wrong or a build fails."""
@@ -59,7 +59,7 @@ def resolve(
     manifests: Path | None = None
     for module in (_control_plane(kubernetes), OPERATORS[operator]):
         is_default = module in (CONTROL_PLANES[DEFAULT_KUBERNETES], OPERATORS[DEFAULT_OPERATOR])
-        found = _in_folder(module, folder) if is_default else {}
+        found = _in_folder(module, folder if is_default else named)
         built = build(module, cache, progress) if len(found) < len(module.programs) else None
         programs.update({name: found.get(name) or _built(built, name) for name in module.programs})
         if module.manifests:

@@ -146,10 +146,13 @@ class TestWhereProgramsComeFrom:
         assert {path.parent for path in found.programs.values()} == {tmp_path}
         assert found.manifests == tmp_path / "manifests"
 
-    def test_another_operator_is_built_only_when_it_is_asked_for(self, tmp_path: Path) -> None:
+    def test_another_operator_is_built_only_when_it_is_asked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
         program(tmp_path, "training-operator")
         build = FakeBuild()
-        found = find(tmp_path, tmp_path, build, "1.9.3")
+        found = find(None, tmp_path, build, "1.9.3")
         assert build.built == ["kubernetes", "training-operator-1.9"]
         assert found["training-operator"].parent == tmp_path / "cache" / "training-operator-1.9"
         assert found.manifests == tmp_path / "cache" / "training-operator-1.9" / "manifests"
@@ -158,11 +161,13 @@ class TestWhereProgramsComeFrom:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(KUBERNETES_VARIABLE, "1.37.2")
-        program(tmp_path, "kube-apiserver")
+        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+        mine = program(tmp_path, "kube-apiserver")
         build = FakeBuild()
-        found = find(tmp_path, tmp_path, build)
+        found = find(None, tmp_path, build)
         assert build.built == ["kubernetes-1.37", "training-operator"]
         assert found["kube-apiserver"].parent == tmp_path / "cache" / "kubernetes-1.37"
+        assert find(tmp_path, tmp_path, build)["kube-apiserver"] == mine
 
     def test_a_release_that_is_not_pinned_is_refused_with_those_that_are(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
