@@ -212,9 +212,11 @@ class Summary:
 def _parts(jobs: Sequence[AdvisedJob], namespace: str | None, name: str | None) -> Iterator[str]:
     where = "all namespaces" if namespace is None else f"namespace {namespace}"
     if not jobs:
+        from optimus.kube.job_kinds import ANY_KIND
+
         of = f" {name}" if name else ""
         hint = "" if namespace is None else "; -A asks for all namespaces"
-        yield f"there is no TFJob, MXJob, PyTorchJob, JobSet or TrainJob{of} in {where}{hint}"
+        yield f"there is no {ANY_KIND}{of} in {where}{hint}"
         return
     yield "\n".join(Summary(jobs).lines(where))
     advised = [each for each in jobs if each.known is not None]

@@ -79,7 +79,9 @@ def summary(views: "Sequence[ClusterJob]", namespace: str | None) -> str:
     """The number of jobs by phase, and the CPU that they hold."""
     where = "any namespace" if namespace is None else f"namespace {namespace}"
     if not views:
-        return f"there is no TFJob or MXJob in {where}" + ("; -A shows all" if namespace else "")
+        from optimus.kube.job_kinds import ANY_KIND
+
+        return f"there is no {ANY_KIND} in {where}" + ("; -A shows all" if namespace else "")
     phases = Counter(each.phase for each in views)
     named = ", ".join(f"{count} {phase}" for phase, count in phases.most_common())
     jobs = "1 job" if len(views) == 1 else f"{len(views)} jobs"

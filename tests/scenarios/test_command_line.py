@@ -28,7 +28,7 @@ def ask(scenario: Scenario, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 
 
 def test_a_user_sees_pauses_and_resumes_a_job(scenario: Scenario, ask: Callable[..., Any]) -> None:
-    assert "there is no TFJob or MXJob" in ask("top", text=True)
+    assert "there is no TFJob, MXJob, PyTorchJob, JobSet or TrainJob" in ask("top", text=True)
     job = small_job("asked", (1, 2))
     with JobRecorder(scenario) as recorder:
         scenario.submit(job)

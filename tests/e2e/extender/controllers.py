@@ -122,6 +122,22 @@ def _is_served(cluster: LocalCluster, crd: Mapping[str, Any]) -> bool:
     return any(each["type"] == "Established" and each["status"] == "True" for each in found)
 
 
+def pod_until(file: Path, container: str) -> dict[str, Any]:
+    """The spec of a pod of one CPU that ends once the file is there."""
+    program = f"import os, time\nwhile not os.path.exists({str(file)!r}): time.sleep(0.2)"
+    main = {
+        "name": container,
+        "image": "optimus-examples:0.1.0",
+        "command": ["python", "-c", program],
+        "resources": {"requests": {"cpu": "1", "memory": "64Mi"}},
+    }
+    return {
+        "schedulerName": "optimus-scheduler",
+        "terminationGracePeriodSeconds": 1,
+        "containers": [main],
+    }
+
+
 def _with_certificate(folder: Path, authority: trustme.CA) -> Path:
     """A folder for temporary files that has the certificate where controllers look for it."""
     certificates = folder / "k8s-webhook-server" / "serving-certs"

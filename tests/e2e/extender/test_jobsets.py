@@ -10,7 +10,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.testing.waiting import holds_for
 from optimus.kube.job_kinds import JOBSET, JOBSET_NAME
-from tests.e2e.extender.controllers import JOBSET_CONTROLLER, running
+from tests.e2e.extender.controllers import JOBSET_CONTROLLER, pod_until, running
 from tests.e2e.extender.scheduler import TrainingJobs, unharmed
 from tests.harness.api import Api, in_namespace
 from tests.harness.waiting import wait_until
@@ -19,8 +19,6 @@ from tests.harness.waiting import wait_until
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 JOBSETS = in_namespace(f"/apis/{JOBSET.api_version}", "default", JOBSET.plural)
-
-UNTIL_THE_END = "import os, time\nwhile not os.path.exists(FILE): time.sleep(0.2)"
 
 
 @pytest.fixture(scope="module")
@@ -37,18 +35,8 @@ def jobsets(own: LocalCluster, controller: None) -> Iterator[TrainingJobs]:
 
 def replicated_job(name: str, jobs: int, pods: int, file: Path) -> dict[str, Any]:
     """So many Jobs of so many pods of one CPU each, that end once the file is there."""
-    container = {
-        "name": "main",
-        "image": "optimus-examples:0.1.0",
-        "command": ["python", "-c", UNTIL_THE_END.replace("FILE", repr(str(file)))],
-        "resources": {"requests": {"cpu": "1", "memory": "64Mi"}},
-    }
-    spec = {
-        "schedulerName": "optimus-scheduler",
-        "terminationGracePeriodSeconds": 1,
-        "containers": [container],
-    }
-    job = {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": {"spec": spec}}
+    template = {"spec": pod_until(file, "main")}
+    job = {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": template}
     return {"name": name, "replicas": jobs, "template": {"spec": job}}
 
 

@@ -12,7 +12,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.testing.waiting import holds_for
 from optimus.cli.main import main
 from optimus.kube.job_kinds import JOBSET_NAME, TRAINER_GROUP, TRAINJOB
-from tests.e2e.extender.controllers import JOBSET_CONTROLLER, running, trainer_controller
+from tests.e2e.extender.controllers import JOBSET_CONTROLLER, pod_until, running, trainer_controller
 from tests.e2e.extender.scheduler import TrainingJobs, unharmed
 from tests.harness.api import Api, in_namespace
 from tests.harness.waiting import wait_until
@@ -23,8 +23,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 VERSION: Final = f"{TRAINER_GROUP}/v1alpha1"
 TRAINJOBS: Final = in_namespace(f"/apis/{VERSION}", "default", "trainjobs")
 STEP: Final = f"{TRAINER_GROUP}/trainjob-ancestor-step"
-
-UNTIL_THE_END = "import os, time\nwhile not os.path.exists(FILE): time.sleep(0.2)"
 
 Told = Callable[[str], dict[str, Any]]
 
@@ -61,18 +59,7 @@ def told(own: LocalCluster, capsys: pytest.CaptureFixture[str]) -> Told:
 def step(name: str, step: str, file: Path, *after: str) -> dict[str, Any]:
     """A replicated job of a runtime, created once those that it comes after are complete. Each pod
     takes one CPU, and ends once the file is there."""
-    container = {
-        "name": name,
-        "image": "optimus-examples:0.1.0",
-        "command": ["python", "-c", UNTIL_THE_END.replace("FILE", repr(str(file)))],
-        "resources": {"requests": {"cpu": "1", "memory": "64Mi"}},
-    }
-    spec = {
-        "schedulerName": "optimus-scheduler",
-        "terminationGracePeriodSeconds": 1,
-        "containers": [container],
-    }
-    job = {"backoffLimit": 0, "template": {"spec": spec}}
+    job = {"backoffLimit": 0, "template": {"spec": pod_until(file, name)}}
     template = {"metadata": {"labels": {STEP: step}}, "spec": job}
     depends = [{"name": each, "status": "Complete"} for each in after]
     found = {"name": name, "template": template}

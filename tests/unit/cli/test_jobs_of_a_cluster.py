@@ -17,6 +17,7 @@ from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.job_facts import JobReader
+from optimus.kube.job_kinds import ANY_KIND
 from optimus.kube.job_list import list_jobs
 from optimus.kube.pause import set_paused
 from optimus.kube.snapshot_reader import cluster_or_reason
@@ -175,7 +176,10 @@ def test_a_name_does_not_lead_to_another_object(name: str) -> None:
 
 def test_no_jobs_is_a_sentence() -> None:
     text = listed(FakeApi(jobs=[])).text
-    assert text == "there is no TFJob or MXJob in namespace ns; -A shows all"
+    assert (
+        text
+        == "there is no TFJob, MXJob, PyTorchJob, JobSet or TrainJob in namespace ns; -A shows all"
+    )
 
 
 @pytest.mark.parametrize("missing", ["pods", "trainingprofiles"])
