@@ -176,10 +176,7 @@ def test_a_name_does_not_lead_to_another_object(name: str) -> None:
 
 def test_no_jobs_is_a_sentence() -> None:
     text = listed(FakeApi(jobs=[])).text
-    assert (
-        text
-        == "there is no TFJob, MXJob, PyTorchJob, JobSet or TrainJob in namespace ns; -A shows all"
-    )
+    assert text == f"there is no {ANY_KIND} in namespace ns; -A shows all"
 
 
 @pytest.mark.parametrize("missing", ["pods", "trainingprofiles"])
