@@ -72,7 +72,7 @@ class Adoption:
             if found is None or job_uid in self._state.cluster.rescales:
                 continue
             observed = found.observed
-            in_part = any(member.node is not None for member in observed.gang.members)
+            in_part = observed.gang.is_in_part
             may_be_planned = observed.complete and not self._state.queue.not_offered_yet(observed)
             if in_part and may_be_planned and not self._state.queue.is_held(observed):
                 self._state.plan_at_once(found, now)

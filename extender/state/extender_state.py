@@ -483,9 +483,8 @@ class ExtenderState:
         """When a gang's reservation ends: sooner where nothing of it is placed yet and
         kube-scheduler has not asked about every pod."""
         job_uid, longest = gang.job_uid, self.config.reservation_seconds
-        is_placed_in_part = any(member.node is not None for member in gang.members)
         is_rescaled, is_early = job_uid in self.cluster.rescales, self.queue.asked.get(job_uid)
-        if adopted or is_placed_in_part or is_rescaled or is_early:
+        if adopted or gang.is_in_part or is_rescaled or is_early:
             self.questions.end_advance(job_uid)
             return now.monotonic + longest
         pods = self.cluster.waiting_pods(job_uid)

@@ -74,6 +74,11 @@ class Gang:
         """The replicas that still need a node."""
         return tuple(member for member in self.members if member.node is None)
 
+    @property
+    def is_in_part(self) -> bool:
+        """Whether any of its replicas has a node."""
+        return any(member.node is not None for member in self.members)
+
     def replica(self, member: Member) -> ReplicaId:
         """What identifies a member."""
         return ReplicaId(self.job_uid, member.role, member.index)

@@ -42,6 +42,9 @@ class WaitingGang:
     priority: int = 0
     """The lowest priority of its pods: with the gang all of them are placed."""
 
+    in_part: bool = False
+    """Whether a part of it has nodes, and holds them for nothing meanwhile."""
+
     def waited_seconds(self, now: float) -> float:
         """How long the gang has waited."""
         return max(now - self.since, 0.0)

@@ -144,8 +144,12 @@ class Planning:
         until = self._clock() + seconds
         walk, considered = self._walk(snapshot), 0
         future_plans: dict[str, FuturePlan] = {}
-        old = [each for each in queue if each.waiting.waited_seconds(epoch) > limit]
-        self._backfill.begin((each.gang for each in old), snapshot.now)
+        first = [
+            each.gang
+            for each in queue
+            if each.waiting.in_part or each.waiting.waited_seconds(epoch) > limit
+        ]
+        self._backfill.begin(first, snapshot.now)
         for queued in queue:
             job_uid = queued.waiting.job_uid
             known = snapshot.refusals.get(job_uid)
@@ -369,7 +373,7 @@ class _Walk:
                 if isinstance(answer, DoesNotFit):
                     job = f"job {gang.key} ({gang_shape(gang)})"
                     answer = DoesNotFit(
-                        f"{job} fits, but a job that has waited longer needs the capacity"
+                        f"{job} fits, but a job before it in the queue needs the capacity"
                     )
         if isinstance(answer, DoesNotFit):
             lacking = shortages(gang, free.capacity)

@@ -222,7 +222,7 @@ def test_an_old_gang_closes_the_nodes_of_its_own_plan_alone(
         small = [node for at in range(4) for node in shared.wait_bound(f"small-{at}", 2).values()]
         assert set(small) == set(NODES) - set(closed)
         shared.job("after", 1, 1, cpu="2")
-        shared.wait_refused("after", "a job that has waited longer needs the capacity")
+        shared.wait_refused("after", "a job before it in the queue needs the capacity")
         shared.job("short", 1, 1, cpu="2")
         shared.forecast("short", 60)  # it ends before the room can be free
         assert set(shared.wait_bound("short", 2).values()) <= set(closed)

@@ -52,7 +52,7 @@ def test_small_gangs_take_all_but_the_two_nodes_of_the_old_gang_s_plan() -> None
     open_nodes = set(planned.values())
     assert len(open_nodes) == 8
     (reason,) = reasons(cluster, "small09-ps-0")
-    assert reason.endswith("fits, but a job that has waited longer needs the capacity")
+    assert reason.endswith("fits, but a job before it in the queue needs the capacity")
     # The closed nodes become empty, and the old gang is planned there.
     closed = sorted(set(cluster.nodes) - open_nodes)
     cluster.delete(*(f"running{int(node[1:]):03}-worker-0" for node in closed))
@@ -75,6 +75,21 @@ def test_the_age_limit_of_a_gang_that_closes_nodes(waited: int, planned: int) ->
     assert len(cluster.planned_nodes()) == planned
 
 
+def test_a_gang_that_is_bound_in_part_closes_nodes_at_once() -> None:
+    cluster = FakeCluster({"a": 4, "b": 4, "c": 1})
+    bound, rest = cluster.job("half", 1, 1, cpu=3)
+    cluster.bind(bound, "a")
+    running = cluster.pod("running", Role.WORKER, 0, None, 3).name
+    cluster.bind(running, "b")
+    small = cluster.job("small", 1, 2)
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    assert "before it in the queue" in "".join(reasons(cluster, small[0]))
+    cluster.delete(running)
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {rest: "b"} | dict(zip(small, "abc", strict=True))
+
+
 def test_a_gang_that_ends_before_the_room_can_be_free_passes() -> None:
     cluster = busy_cluster(2)
     for at, seconds in enumerate((100.0, 300.0)):
@@ -87,7 +102,7 @@ def test_a_gang_that_ends_before_the_room_can_be_free_passes() -> None:
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(short)
     for names in (long, unknown):
-        assert "has waited longer" in "".join(reasons(cluster, names[0]))
+        assert "before it in the queue" in "".join(reasons(cluster, names[0]))
 
 
 def profile(cluster: FakeCluster, job: str, **status: object) -> TrainingProfile:
@@ -125,7 +140,7 @@ def test_forecasts_are_read_from_profiles_and_count_from_their_decision() -> Non
         cluster.handlers.profile(None, with_forecast)
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(short), "the last running job ends in 300 s"
-    assert "has waited longer" in "".join(reasons(cluster, long[0]))
+    assert "before it in the queue" in "".join(reasons(cluster, long[0]))
 
 
 @cases(
@@ -208,7 +223,7 @@ def test_a_gang_that_waits_for_its_own_namespace_s_jobs_closes_nodes_for_that_al
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(others)
     assert reasons(cluster, own[0]) == {
-        "job tenant/own (1 PS + 1 worker) fits, but a job that has waited longer needs the capacity"
+        "job tenant/own (1 PS + 1 worker) fits, but a job before it in the queue needs the capacity"
     }
 
 

@@ -19,7 +19,7 @@ def test_small_jobs_do_not_starve_one_past_the_age_limit() -> None:
     cluster.now += 601
     small = cluster.job("small", 1, 1)
     assert reasons(cluster, small[0]) == {
-        "job ns/small (1 PS + 1 worker) fits, but a job that has waited longer needs the capacity"
+        "job ns/small (1 PS + 1 worker) fits, but a job before it in the queue needs the capacity"
     }
     cluster.delete(*holder)
     cluster.planner.advance()
@@ -31,7 +31,7 @@ def test_an_old_gang_blocks_only_nodes_that_it_could_use() -> None:
     assert [cluster.place(name) for name in cluster.job("holder", 1, 1, cpu=2)] == ["a", "a"]
     assert cluster.ask(cluster.job("large", 1, 1, cpu=4)[0]).kept == ()
     cluster.now += 601
-    assert "has waited longer" in "".join(reasons(cluster, cluster.job("middle", 1, 1, cpu=2)[0]))
+    assert "before it in the queue" in "".join(reasons(cluster, cluster.job("middle", 1, 1, cpu=2)[0]))
     assert cluster.ask(cluster.job("small", 1, 1)[0]).kept == ("b",)
 
 

@@ -133,7 +133,7 @@ def test_the_job_that_keeps_nodes_free_is_named() -> None:
     assert large.keeps_nodes == ("a", "b")
     assert [(each.job, each.keeps_nodes) for each in small.ahead] == [("ns/large", 2)]
     assert "behind ns/large (2 nodes), for which nodes are kept free" in small.sentence
-    assert "a job that has waited longer needs the capacity" in small.reason
+    assert "a job before it in the queue needs the capacity" in small.reason
 
 
 def test_jobs_ahead_are_named_up_to_a_number_and_counted() -> None:
