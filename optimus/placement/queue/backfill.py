@@ -1,13 +1,14 @@
 """Conservative backfill: which nodes are closed for the gangs behind one that waits too long.
 
-A gang that is past the age limit, or bound in part, so that it holds nodes for nothing, and that does
-not fit gets a plan on the cluster as it will be: running jobs end by the forecasts in their
+A gang that is past the age limit, or bound in part, so that it holds nodes for nothing, and that
+does not fit gets a plan on the cluster as it will be: running jobs end by the forecasts in their
 profiles, jobs without a forecast after all others. Only the nodes of that plan are closed, so that
 room gathers on them; the gangs behind use all other nodes, and these too where their own forecast
-ends before the planned begin. A gang that would not fit after the end of all jobs closes nothing. One that has to wait for jobs of its own namespace, or
-that is kept from its nodes by rules of pods, closes nodes for its own namespace alone: whoever may
-end the one or change the other could keep everybody else waiting for ever. So does one that has
-waited for long for a job of which no end is known.
+ends before the planned begin. A gang that would not fit after the end of all jobs closes nothing.
+One that has to wait for jobs of its own namespace, or that is kept from its nodes by rules of pods,
+closes nodes for its own namespace alone: whoever may end the one or change the other could keep
+everybody else waiting for ever. So does one that has waited for long for a job of which no end is
+known.
 
 Running jobs change all the time. So they are read once a minute, and a plan is kept while its nodes
 would still have the room; otherwise room would gather now here, now there.

@@ -31,7 +31,9 @@ def test_an_old_gang_blocks_only_nodes_that_it_could_use() -> None:
     assert [cluster.place(name) for name in cluster.job("holder", 1, 1, cpu=2)] == ["a", "a"]
     assert cluster.ask(cluster.job("large", 1, 1, cpu=4)[0]).kept == ()
     cluster.now += 601
-    assert "before it in the queue" in "".join(reasons(cluster, cluster.job("middle", 1, 1, cpu=2)[0]))
+    assert "before it in the queue" in "".join(
+        reasons(cluster, cluster.job("middle", 1, 1, cpu=2)[0])
+    )
     assert cluster.ask(cluster.job("small", 1, 1)[0]).kept == ("b",)
 
 
