@@ -17,7 +17,7 @@ from autoscaler.web.what_if import PageAnswer, another, answer, come
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.jobs import Counts, Job, JobKey, Role, TargetEpochs, TargetSteps
+from optimus.jobs import TRAINERS, Counts, Job, JobKey, Role, TargetEpochs, TargetSteps
 from optimus.kube.profile_codec import learned
 from optimus.lifecycle import JobRecord, recorded_history
 from optimus.models.forecast import Forecast, TimeLeft
@@ -31,6 +31,9 @@ from optimus.what_if.counts import CountsQuestion, DecisionBasis
 _MOST_REMEMBERED: Final = 32
 _MOST_PLANNED: Final = 100
 """The loop shares the processor: two intervals for a question take a second or two of it."""
+
+_SHOWN: Final = (Role.PS, *TRAINERS, Role.EVALUATOR, Role.SCHEDULER)
+"""Every role, in the order in which a node's replicas are listed."""
 
 _MOST_NAMED: Final = 12
 """Jobs named for one node; the others are counted."""
@@ -356,7 +359,7 @@ def _node_row(node: Node, kind: str, pods: Sequence[BoundPod], names: Mapping[st
         (
             (
                 names.get(uid, "a job that is gone"),
-                {role.value: counts[role] for role in Role if counts[role]},
+                {role.value: counts[role] for role in _SHOWN if counts[role]},
             )
             for uid, counts in jobs.items()
         ),

@@ -229,7 +229,8 @@ def test_a_node_counts_replicas_as_what_they_are() -> None:
     seen = copy.observation
     found = replace(seen, snapshot=replace(seen.snapshot, pods=tuple(pods)))
     (row, *_) = node_rows(replace(copy, observation=found))
-    assert row.jobs == [("team-a/resnet-0", {"ps": 1, "worker": 2, "chief": 1, "scheduler": 1})]
+    assert row.jobs == [("team-a/resnet-0", {"ps": 1, "chief": 1, "worker": 2, "scheduler": 1})]
+    assert [*row.jobs[0][1]] == ["ps", "chief", "worker", "scheduler"]
 
 
 def test_the_stream_begins_with_everything_and_goes_on_with_what_changed() -> None:
