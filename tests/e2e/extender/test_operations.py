@@ -65,8 +65,10 @@ def test_jobs_deleted_while_they_are_bound_leave_nothing(
 def test_a_gang_planned_on_a_node_that_is_deleted_goes_elsewhere(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
-    """The node's kubelet registers it again."""
-    with unharmed(own, tmp_path, "--leader-lease=") as running:
+    """The node's kubelet registers it again. Nominations tell the plan: of all pods where
+    kube-scheduler binds each."""
+    config = {"bind_gangs": False}
+    with unharmed(own, tmp_path, "--leader-lease=", config=config) as running:
         with planned(running, jobs, "moves", 2, 6):
             wait_until("all its pods are nominated", lambda: "" not in planned_nodes(api, "moves"))
             gone = min(planned_nodes(api, "moves"))

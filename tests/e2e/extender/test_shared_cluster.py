@@ -17,6 +17,7 @@ from tests.e2e.extender.scheduler import (
     REPOSITORY,
     TrainingJobs,
     frozen,
+    reservations,
     scheduler_processes,
     tfjob,
 )
@@ -114,10 +115,7 @@ def test_a_pod_of_another_namespace_with_a_jobs_uid_gets_none_of_its_room(
         jobs.wait_bound("primer", 2)
         running.kill("kube-scheduler")
         jobs.create("victim", 1, 3)
-        wait_until(
-            "its pods are nominated",
-            lambda: len([pod for pod in pods_of(api, "victim") if nominated(pod)]) == 4,
-        )
+        wait_until("it is planned", lambda: reservations(running) == 4)
         pods = in_namespace(CORE, "forger", "pods")
         with WatchRecorder(api, pods) as forged:
             for pod in pods_of(api, "victim"):
