@@ -118,7 +118,7 @@ def test_a_gang_waits_since_its_last_pod_with_the_lowest_priority_of_its_pods() 
     cluster.change(cluster.pods[bound.name], created_at=cluster.now + 60)
     found = queue_of(cluster).find("uid-j")
     assert found is not None
-    expected = WaitingGang("uid-j", Resources(cpu=3, pods=2), cluster.now, True, 3)
+    expected = WaitingGang("uid-j", Resources(cpu=3, pods=2), cluster.now, True, 3, in_part=True)
     assert found.waiting == expected
 
 
