@@ -16,6 +16,7 @@ import json
 import os
 import random
 import re
+import secrets
 import signal
 import statistics
 import subprocess
@@ -290,8 +291,6 @@ def measure(
             process.wait(30)
         api.send("DELETE", f"{LEASE}/{configuration['leaderElection']['resourceName']}")
         delete_pods(api, [name for names in jobs.values() for name in names])
-        for job in jobs if in_groups else ():
-            api.send("DELETE", f"{POD_GROUPS}/{job}")
         wait(lambda: not watching.known, limit_seconds)
         reflector.stop()
         client.close()
@@ -312,15 +311,16 @@ def create_gangs(
     jobs: dict[str, list[str]] = {}
     for number, size in enumerate(gangs):
         job, ps = f"{scheduler_name[:5]}-{number}", size * 2 // 5
+        group = f"{job}-{secrets.token_hex(4)}"  # without its controller none goes again
         if in_groups:
-            spec = {"schedulingPolicy": {"gang": {"minCount": size}}}
-            body = msgspec.json.encode({"metadata": {"name": job}, "spec": spec})
+            policy = {"schedulingPolicy": {"gang": {"minCount": size}}}
+            body = msgspec.json.encode({"metadata": {"name": group}, "spec": policy})
             requests.append(("POST", POD_GROUPS, body))
         for raw in pod_bodies(job, ps, size - ps):
             pod = msgspec.json.decode(raw)
             pod["spec"]["schedulerName"] = scheduler_name
             if in_groups:
-                pod["spec"]["schedulingGroup"] = {"podGroupName": job}
+                pod["spec"]["schedulingGroup"] = {"podGroupName": group}
             pod["spec"]["containers"][0]["image"] = "busybox"
             del pod["metadata"]["uid"], pod["metadata"]["resourceVersion"], pod["status"]
             jobs.setdefault(job, []).append(pod["metadata"]["name"])
