@@ -7,6 +7,7 @@ extender's /inspect adds the place in the queue and the expected time, for those
 
 import argparse
 import json
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # loaded only by this command: it needs the packages of the e
 _INSPECT_SECONDS: Final = 5.0
 _MOST_EVENTS: Final = 5
 _SCHEDULER: Final = "optimus-scheduler"
+_CLAIM: Final = re.compile(r"persistent volume claim (\S+) (?:does not exist|has lost|is )")
 _PREEMPTION: Final = ("Preempting", "Preempted", "PreemptionFailed", "Resumed")
 """The autoscaler's Events on a preemption."""
 
@@ -294,6 +296,10 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
                 " tolerations, or have nodes added that hold one"
             )
         ]
+    claim = _CLAIM.search(event.message)
+    if claim is not None:
+        named = f"kubectl get pvc {claim[1]} -n {job.namespace}"
+        return [f"fewer replicas do not help; what becomes of the claim: {named}"]
     return [
         (
             "wait, or start sooner with fewer replicas, or with replicas that ask for less of what"

@@ -141,6 +141,15 @@ def test_a_job_that_waits_for_others() -> None:
             id="it never fits",
         ),
         pytest.param(
+            Server(
+                pods=gang(),
+                events=[event("Waiting", "waits: persistent volume claim data does not exist")],
+            ),
+            "waiting",
+            "fewer replicas do not help; what becomes of the claim: kubectl get pvc data -n ns",
+            id="a claim is missing",
+        ),
+        pytest.param(
             Server(pods=[*gang()[:-1], pod("worker", 3, node="a")]),
             "waiting",
             "5 of 6 pods have none; the other 1 hold their resources",
