@@ -45,9 +45,9 @@ class QueuedGang:
         pods = [*observed.pods.values()]
         since = max([pod.created_at for pod in pods if is_waiting(pod)], default=0.0)
         priority = min([pod.priority for pod in pods])
-        return WaitingGang(
-            gang.job_uid, gang.demand(), since, self.ran_before, priority, gang.is_in_part
-        )
+        # Not where its user has made it larger: a pod that runs would close nodes for all of it.
+        in_part = self.ran_before and gang.is_in_part
+        return WaitingGang(gang.job_uid, gang.demand(), since, self.ran_before, priority, in_part)
 
 
 class GangQueue:

@@ -3,7 +3,7 @@
 import json
 
 from extender.state.cluster import ProfileForecast
-from optimus.jobs import Requirement, Role
+from optimus.jobs import Counts, Requirement, Role
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.profiles import JobRef, ProfileStatus, TrainingProfile
 from optimus.kube.times import format_second
@@ -88,6 +88,20 @@ def test_a_gang_that_is_bound_in_part_closes_nodes_at_once() -> None:
     cluster.delete(running)
     cluster.planner.advance()
     assert cluster.planned_nodes() == {rest: "b"} | dict(zip(small, "abc", strict=True))
+
+
+def test_a_job_that_was_made_larger_closes_no_nodes_for_more_than_it_had() -> None:
+    cluster = FakeCluster({"a": 4, "b": 4, "c": 4, "d": 2, "e": 2})
+    cluster.spec("large", 0, 1)
+    cluster.bind(cluster.pod("large", Role.WORKER, 0, Counts(0, 1), 3).name, "a")
+    cluster.spec("large", 0, 3)
+    for node in ("b", "c"):
+        cluster.bind(cluster.pod(f"running-{node}", Role.WORKER, 0, None, 2).name, node)
+    for index in (1, 2):
+        cluster.pod("large", Role.WORKER, index, Counts(0, 3), 3)
+    behind = cluster.job("behind", 1, 3, cpu=2)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(behind)
 
 
 def test_a_gang_that_ends_before_the_room_can_be_free_passes() -> None:
