@@ -192,9 +192,8 @@ class ExtenderState:
     def _pause(self, job_uid: str, now: Instant, *, until_asked: bool) -> None:
         """What was reserved for a gang was not used: reserve nothing for a while, longer each time,
         or until kube-scheduler asks about a pod (a volume may be missing)."""
-        in_part = self.cluster.waiting_count(job_uid) < len(self.cluster.pods_of(job_uid))
         waiting = self.cluster.waiting_pods(job_uid)
-        seconds = self.questions.unused(job_uid, waiting, now.monotonic, in_part=in_part)
+        seconds = self.questions.unused(job_uid, waiting, now.monotonic)
         if seconds:
             self.queue.paused[job_uid] = now.monotonic + seconds
         elif until_asked:

@@ -155,12 +155,9 @@ class Questions:
 
     # --- what was not used
 
-    def unused(
-        self, job_uid: str, waiting: Iterable[Pod], now: float, *, in_part: bool = False
-    ) -> float:
+    def unused(self, job_uid: str, waiting: Iterable[Pod], now: float) -> float:
         """A gang's reservation has ended without a binding; returns how long the gang pauses, in
-        seconds. Of a gang that is bound ``in_part`` the pods of one plan, which fail one by one,
-        count once: the bound ones hold their nodes for nothing meanwhile.
+        seconds. The pods of one plan fail one by one: those of ``FIRST_PAUSE_SECONDS`` count once.
 
         The namespace loses the advance where kube-scheduler works and has not asked about a pod."""
         missing = self.not_asked(waiting)
@@ -169,7 +166,7 @@ class Questions:
             kept = {each: until for each, until in self._distrusted.items() if until > now}
             self._distrusted = kept | {missing[0].namespace: now + DISTRUST_SECONDS}
         times, last = self._unused.get(job_uid, (0, float("-inf")))
-        if not in_part or now - last > FIRST_PAUSE_SECONDS:
+        if now - last > FIRST_PAUSE_SECONDS:
             times = min(times + 1, _MOST_DOUBLINGS)
             self._unused[job_uid] = times, now
         return 0.0 if times == 1 else min(FIRST_PAUSE_SECONDS * 2.0**times, LONGEST_PAUSE_SECONDS)

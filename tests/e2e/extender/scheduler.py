@@ -27,6 +27,7 @@ from tests.harness.http_answers import body_of
 from tests.harness.waiting import LONG_SECONDS, wait_until
 
 REPOSITORY = Path(__file__).parents[3]
+_LOG_CHARACTERS = 20_000
 _LEASE = in_namespace("/apis/coordination.k8s.io/v1", "kube-system", "leases", "optimus-scheduler")
 
 
@@ -193,6 +194,7 @@ def scheduler_processes(
         yield running
     finally:
         running.stop()
+        print(running.log("extender")[-_LOG_CHARACTERS:])  # pytest shows it of a test that fails
 
 
 @contextmanager
