@@ -19,6 +19,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.ports import pick_ports
 from localcluster.progress import PlainProgress
 from localcluster.storage import cache_root, read_yaml
+from localcluster.testing.tied import tied
 from tests.harness.http_answers import body_of
 from tests.harness.waiting import wait_until
 
@@ -82,7 +83,7 @@ def running(controller: Controller, cluster: LocalCluster, folder: Path) -> Iter
     configuration.write_text(yaml.safe_dump(_configuration(controller, port, health)))
     with (folder / f"{module.name}.log").open("wb") as log:
         process = subprocess.Popen(
-            [built / module.name, f"--config={configuration}"],
+            tied([built / module.name, f"--config={configuration}"], folder),
             env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "TMPDIR": str(temporary)},
             stdout=log,
             stderr=subprocess.STDOUT,

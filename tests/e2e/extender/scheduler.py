@@ -21,6 +21,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.ports import pick_ports
 from localcluster.processes import send
 from localcluster.testing.backends import scheduler_command
+from localcluster.testing.tied import tied
 from optimus.kube.job_kinds import JOB_NAME
 from tests.harness.api import Api, in_namespace
 from tests.harness.http_answers import body_of
@@ -136,7 +137,7 @@ class SchedulerProcesses:
         environment = {**os.environ, **(self.environment if name == "extender" else {})}
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=REPOSITORY, env=environment
+                tied(command, REPOSITORY), stdout=log, stderr=log, env=environment
             )
 
     def kill(self, name: str) -> None:

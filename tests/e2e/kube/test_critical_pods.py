@@ -13,6 +13,7 @@ import yaml
 
 from localcluster.cluster import LocalCluster
 from localcluster.errors import KubectlError
+from localcluster.testing.tied import tied
 from tests.e2e.extender.scheduler import free_port
 from tests.e2e.kube.conftest import MANIFESTS
 from tests.harness.waiting import LONG_SECONDS, wait_until
@@ -57,7 +58,7 @@ def limited(granted: LocalCluster, tmp_path: Path) -> Iterator[str]:
     # Its own address would take the place of the first server's in the Service "kubernetes".
     flags += ["--endpoint-reconciler-type=none"]
     with (tmp_path / "apiserver.log").open("wb") as log:
-        second = subprocess.Popen(flags, stdout=log, stderr=log, cwd=tmp_path)
+        second = subprocess.Popen(tied(flags, tmp_path), stdout=log, stderr=log)
     server = f"https://127.0.0.1:{port}"
 
     def is_ready() -> bool:

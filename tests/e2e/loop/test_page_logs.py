@@ -13,6 +13,7 @@ import pytest
 import urllib3
 
 from localcluster.ports import pick_ports
+from localcluster.testing.tied import tied
 from optimus.kube.reader_logs import LAST_LINES
 from tests.harness.api import Json
 from tests.harness.optimus_cluster import AUTOSCALER, REPOSITORY, OptimusCluster
@@ -54,7 +55,7 @@ def page_with_logs(optimus: OptimusCluster, folder: Path) -> Iterator[LogPage]:
         f"--page-listen=127.0.0.1:{port}",
     ]
     with (folder / "autoscaler.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=REPOSITORY, stdout=log, stderr=log)
+        process = subprocess.Popen(tied(command, REPOSITORY), stdout=log, stderr=log)
     try:
         yield LogPage(port)
     finally:

@@ -19,6 +19,7 @@ from localcluster.faults.cluster import proxy_for
 from localcluster.faults.proxy import FaultProxy
 from localcluster.ports import pick_ports
 from localcluster.testing.backends import scheduler_command
+from localcluster.testing.tied import tied
 from optimus.runtime.settings import flag
 from tests.harness.api import CORE, Api, in_namespace
 from tests.harness.faults.restarted_process import Process, RestartedProcess, end
@@ -158,7 +159,7 @@ def _scheduler(cluster: LocalCluster, folder: Path, port: int) -> Sequence[str]:
 def _started(name: str, folder: Path, command: Sequence[str]) -> Process:
     environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     with (folder / f"{name}.log").open("ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, cwd=REPOSITORY, env=environ)
+        return subprocess.Popen(tied(command, REPOSITORY), stdout=log, stderr=log, env=environ)
 
 
 def _end_all(processes: Mapping[str, Process]) -> None:

@@ -22,6 +22,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from extender.http.wsgi import GRACE_SECONDS, THREADS
+from localcluster.testing.tied import tied
 from optimus.runtime.health import MOST_CONNECTIONS
 from tests.cases import cases
 from tests.harness.waiting import LONG_SECONDS, wait_until
@@ -146,7 +147,10 @@ def started(command: list[str], log: Path) -> Iterator[Extender]:
     """Run an extender for the length of the block."""
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=output, env={**os.environ, "WEB_CONCURRENCY": "4"}
+            tied(command, Path.cwd()),
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "WEB_CONCURRENCY": "4"},
         )
     port, health_port = (
         int(argument.rpartition(":")[2]) for argument in command if "listen=" in argument
