@@ -21,6 +21,7 @@ VIEWS = {
     "overview": ("", ".jobs tbody tr"),
     "job": ("#/jobs/team-a/resnet-0", ".chart canvas"),
     "waiting": ("#/jobs/team-b/seq2seq-13", ".job-reason"),
+    "ended jobs": ("#/?phase=ended", ".jobs tbody tr"),
     "nodes": ("#/nodes", ".node"),
 }
 DRAWN = "document.documentElement.dataset.version"
