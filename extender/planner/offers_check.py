@@ -37,9 +37,10 @@ class OffersCheck:
 
     def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
         """See whether a pod is offered every node that a plan may use; a probe cannot show it."""
+        known = self._state.unknown_rules
+        known.by_score = False
         if pod.has_rules:
             return
-        known = self._state.unknown_rules
         last = known.last.get(pod.constraints)
         if last is not None and now.monotonic < last.recheck_at:
             return
@@ -52,6 +53,7 @@ class OffersCheck:
     def scored(self, pod: Pod, now: Instant) -> None:
         """A pod is scored. Without a filter before, no list is compared: nothing is refused."""
         if not self.is_compared(pod):
+            self._state.unknown_rules.by_score = True
             self._state.unknown_rules.record(pod.constraints, now.monotonic, is_complete=True)
             self._offers_differ(pod, None)
 
@@ -123,11 +125,15 @@ class OffersCheck:
     def knows_every_rule(self, job_uid: str) -> bool:
         """Whether plans know all that decides where the waiting pods of a job may go, so that
         kube-scheduler need not be asked about each."""
-        state, known = self._state, self._state.unknown_rules.last
-        if state.offers.asks(job_uid) or any(state.offers.absent(job_uid).values()):
+        state, known = self._state, self._state.unknown_rules
+        if (
+            known.by_score
+            or state.offers.asks(job_uid)
+            or any(state.offers.absent(job_uid).values())
+        ):
             return False
         for pod in state.cluster.waiting_pods(job_uid):
-            compared = known.get(pod.constraints)
+            compared = known.last.get(pod.constraints)
             if pod.has_rules or pod.in_group or compared is None or not compared.is_complete:
                 return False
         found = state.queue.find(job_uid)

@@ -24,7 +24,12 @@ DISTRUST_SECONDS: Final = 600.0
 IDLE_SECONDS: Final = 1.0
 """kube-scheduler that has asked about no pod for this long has an empty queue."""
 
-FIRST_PAUSE_SECONDS: Final = 30.0
+ONE_PLAN_SECONDS: Final = 30.0
+"""The pods of one plan fail one by one: within this time they count once."""
+
+FIRST_PAUSE_SECONDS: Final = 120.0
+"""After the second plan of which nothing was bound."""
+
 LONGEST_PAUSE_SECONDS: Final = 3600.0
 _MOST_DOUBLINGS: Final = 20
 
@@ -157,7 +162,7 @@ class Questions:
 
     def unused(self, job_uid: str, waiting: Iterable[Pod], now: float) -> float:
         """A gang's reservation has ended without a binding; returns how long the gang pauses, in
-        seconds. The pods of one plan fail one by one: those of ``FIRST_PAUSE_SECONDS`` count once.
+        seconds.
 
         The namespace loses the advance where kube-scheduler works and has not asked about a pod."""
         missing = self.not_asked(waiting)
@@ -166,10 +171,12 @@ class Questions:
             kept = {each: until for each, until in self._distrusted.items() if until > now}
             self._distrusted = kept | {missing[0].namespace: now + DISTRUST_SECONDS}
         times, last = self._unused.get(job_uid, (0, float("-inf")))
-        if now - last > FIRST_PAUSE_SECONDS:
+        if now - last > ONE_PLAN_SECONDS:
             times = min(times + 1, _MOST_DOUBLINGS)
             self._unused[job_uid] = times, now
-        return 0.0 if times == 1 else min(FIRST_PAUSE_SECONDS * 2.0**times, LONGEST_PAUSE_SECONDS)
+        if times == 1:
+            return 0.0
+        return min(FIRST_PAUSE_SECONDS * 2.0 ** (times - 2), LONGEST_PAUSE_SECONDS)
 
     def used(self, job_uid: str) -> None:
         """A pod of the job is bound, or the job has changed."""

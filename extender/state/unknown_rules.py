@@ -45,6 +45,8 @@ class UnknownRules:
         self.last: LRUCache[NodeConstraints, Compared] = LRUCache(_MOST)
         self.any_missing = False
         """Whether a node has ever been missing: otherwise nothing applies."""
+        self.by_score = False
+        """Whether kube-scheduler asks for scores alone, so that no call of it is refused."""
         self._marks = [(float("-inf"), 0), (float("-inf"), 0)]
         """How many pods had left nodes ``LAG_SECONDS`` ago or earlier, and later; with the time."""
 

@@ -83,6 +83,15 @@ def test_pods_of_a_gang_that_is_bound_so_are_nominated_one_at_a_time() -> None:
     assert len(cluster.planned_nodes()) == 1
 
 
+def test_all_pods_of_a_gang_are_nominated_where_kube_scheduler_asks_for_scores_alone() -> None:
+    """Without a filter no call binds the rest, and others could take its room."""
+    cluster = Binding({"a": 9})
+    first, *_ = cluster.job("j", 2, 4)
+    cluster.planner.advance()
+    assert cluster.prioritize(cluster.pods[first], ["a"]) == {"a": 10}
+    assert len(cluster.planned_nodes()) == 6
+
+
 @cases(
     ("change", "cause"),
     {
