@@ -302,7 +302,7 @@ def _view(raw: _RawPod) -> Pod:
         resource_version=metadata.resource_version or "",
         labels=labels,
         rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
-        beyond_plan=beyond_plan(raw.spec),
+        beyond_plan=beyond_plan(raw.spec) or len(metadata.labels or ()) > MOST_ITEMS,
         device_claims=tuple(raw.spec.resource_claims or ()),
         in_group=raw.spec.scheduling_group is not None,
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),

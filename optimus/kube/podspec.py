@@ -469,8 +469,34 @@ def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRul
 def beyond_plan(spec: PodSpec) -> bool:
     """Whether kube-scheduler has rules about such a pod that the plan does not know.
 
-    These are volumes in the pod's own spec of which a node holds only so many."""
-    return any(volume.is_limited for volume in spec.volumes or ())
+    These are volumes in the pod's own spec of which a node holds only so many, and what its user
+    writes beyond that which is read of each list."""
+    if any(volume.is_limited for volume in spec.volumes or ()):
+        return True
+    is_limited = spec.node_selector or (spec.affinity and spec.affinity.node_affinity)
+    return bool(is_limited and _is_cut(spec)) or _has_more_kinds(spec)
+
+
+def _is_cut(spec: PodSpec) -> bool:
+    """Whether the pod may go to fewer nodes than what is read of it says."""
+    of_node = spec.affinity.node_affinity if spec.affinity else None
+    terms = of_node.required.node_selector_terms if of_node and of_node.required else None
+    lists = [each for term in terms or () for each in (term.match_expressions, term.match_fields)]
+    values = sum(1 + len(each.values or ()) for found in lists for each in found or ())
+    longest = max([len(spec.node_selector or ()), *(len(found or ()) for found in lists)])
+    return longest > MOST_ITEMS or values > _MOST_VALUES
+
+
+def _has_more_kinds(spec: PodSpec) -> bool:
+    """Whether it has more containers, or names more kinds of resources, than are counted."""
+    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    if len(containers) > _MOST_CONTAINERS:
+        return True
+    stated = [each.resources for each in containers if each.resources]
+    amounts = [each for found in stated for each in (found.requests, found.limits) if each]
+    if sum(map(len, amounts)) + len(spec.overhead or ()) <= MOST_KINDS:
+        return False  # as nearly always
+    return len({*(spec.overhead or ()), *(name for each in amounts for name in each)}) > MOST_KINDS
 
 
 @lru_cache(maxsize=4096)

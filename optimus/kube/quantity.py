@@ -15,6 +15,7 @@ from optimus.resources import CPU, MEMORY, NONE, PODS, Resources
 _FORM = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkKMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?", re.ASCII
 )
+_NOTHING = re.compile(r"[+-]?[0.]+(?![0-9.])")
 _LARGEST = 2**63 - 1
 
 MOST_KINDS: Final = 128
@@ -50,11 +51,15 @@ def _resources(amounts: Mapping[str, Amount] | None, rounding: str) -> Resources
 
 
 def most_kinds(amounts: Mapping[str, _Value]) -> Mapping[str, _Value]:
-    """The first ``MOST_KINDS``: whoever writes a pod may name ten thousands of resources, which
-    each version of it would leave in the caches below."""
+    """The first ``MOST_KINDS``, those of which there is nothing last: whoever writes a pod may name
+    ten thousands of resources, which each version of it would leave in the caches below."""
     if len(amounts) <= MOST_KINDS:
         return amounts
-    first = sorted(amounts, key=lambda name: (name not in (CPU, MEMORY, PODS), name))
+
+    def place(name: str) -> tuple[bool, bool, str]:
+        return name not in (CPU, MEMORY, PODS), bool(_NOTHING.match(str(amounts[name]))), name
+
+    first = sorted(amounts, key=place)
     return {name: amounts[name] for name in first[:MOST_KINDS]}
 
 

@@ -436,6 +436,66 @@ def test_what_is_kept_of_a_pod_is_bounded_whatever_its_user_writes(
         assert pod.replica == ReplicaId("u", Role.PS, 3)
 
 
+def node_affinity(*requirements: dict[str, Any]) -> dict[str, Any]:
+    required = {"nodeSelectorTerms": [{"matchExpressions": [*requirements]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def many_kinds(first: int, count: int) -> dict[str, Any]:
+    amounts = {f"a.b/{number}": "1" for number in range(first, first + count)}
+    return {"name": f"c{first}", "resources": {"requests": amounts, "limits": amounts}}
+
+
+@cases(
+    ("spec", "labels", "is_cut"),
+    {
+        "as many labels as are read": ({}, 128, False),
+        "more labels": ({}, 129, True),
+        "as many selectors as are read": (
+            {"nodeSelector": {str(n): "" for n in range(128)}},
+            0,
+            False,
+        ),
+        "more selectors": ({"nodeSelector": {str(n): "" for n in range(129)}}, 0, True),
+        "more requirements on a node": (
+            {"affinity": node_affinity(*[{"key": "k", "operator": "Exists"}] * 129)},
+            0,
+            True,
+        ),
+        "more values": (
+            {"affinity": node_affinity({"key": "k", "operator": "NotIn", "values": ["v"] * 8192})},
+            0,
+            True,
+        ),
+        "as many containers as are counted": ({"containers": [container("1")] * 1024}, 0, False),
+        "more containers": ({"containers": [container("1")] * 1025}, 0, True),
+        "as many kinds of resources as are read": (
+            {"containers": [many_kinds(0, 128), many_kinds(0, 128)]},
+            0,
+            False,
+        ),
+        "more kinds of resources": (
+            {"containers": [many_kinds(0, 100), many_kinds(100, 100)]},
+            0,
+            True,
+        ),
+    },
+)
+def test_a_pod_of_which_not_everything_is_read_is_left_to_kube_scheduler(
+    spec: dict[str, Any], labels: int, is_cut: bool
+) -> None:
+    found = {f"l{number:03}": "" for number in range(labels)}
+    pod = decoded({"containers": [container("1")], **spec}, labels=found)
+    assert pod.beyond_plan == is_cut
+
+
+def test_resources_of_which_nothing_is_requested_displace_no_others() -> None:
+    nothing = {f"a.b/{number}": ("0", "0k", "0e2")[number % 3] for number in range(200)}
+    amounts = {"requests": {**nothing, "nvidia.com/gpu": "8", "x.y/z": "0.5"}}
+    pod = decoded({"containers": [{"name": "c", "resources": amounts}]})
+    assert (pod.resources["nvidia.com/gpu"], pod.resources["x.y/z"]) == (8, 1)
+
+
 def test_no_version_of_a_large_template_is_remembered() -> None:
     containers = [Container(resources=ResourceRequirements({"cpu": str(n)})) for n in range(MANY)]
     assert template_of(PodSpec(containers=containers)).spec == PodSpec()
