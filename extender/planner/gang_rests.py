@@ -98,6 +98,8 @@ class GangRests:
         nodes = {held.replica: held.node for _, held in pairs}
         if {gang.replica(member) for member in gang.unbound} != nodes.keys():
             return False
+        if len(nodes) < len(pairs):
+            return False  # labels name a replica twice, and room is reserved for one of them
         enough = all(each.resources.fits_in(held.resources) for each, held in pairs)
         over = any(state.reservations.is_overcommitted(node) for node in {*nodes.values()})
         placement = Placement(job_uid, nodes)

@@ -117,6 +117,21 @@ def test_nothing_is_bound_where_the_plan_does_not_know_everything(
 
 
 @cases(
+@pytest.mark.parametrize("copied", ["j-ps-0", "j-worker-0", "j-worker-1"])
+def test_pods_whose_labels_name_one_replica_do_not_share_what_is_reserved_for_it(
+    copied: str,
+) -> None:
+    cluster = Binding({"a": 4})
+    first, *_ = cluster.job("j", 1, 2)
+    for number in range(4):
+        name = f"copy-{number}"
+        cluster.change(msgspec.structs.replace(cluster.pods[copied], name=name, uid=name))
+    (node,) = cluster.ask(first).kept
+    cluster.bind(first, node)
+    assert cluster.free("a") >= 0
+    assert not any(name.startswith("copy") for name in cluster.written)
+
+
     "kind",
     {
         "it is throttled": ErrorKind.THROTTLED,
