@@ -37,11 +37,11 @@ SEEN_SECONDS: Final = 1.0
 """How long the watch is waited for: kube-scheduler sees the bindings at about the same time."""
 
 PAUSE_SECONDS: Final = 30.0
-"""How long nothing is bound after the API server has forbidden it, throttles or did not answer, and
-after its watch was late."""
+"""How long nothing is bound after the API server throttles or did not answer, and after its watch
+was late; and nothing of a namespace in which it has forbidden it: one that is being deleted."""
 
 
-_PAUSES: Final = (ErrorKind.FORBIDDEN, ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
+_PAUSES: Final = (ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
 
 
 class BindPod(Protocol):
@@ -91,12 +91,14 @@ class GangBinding:
         self._rests, self._writes = rests, writes
         self._count = count
         self._paused_until = self._waited_in_vain = float("-inf")
+        self._forbidden_until: dict[str, float] = {}
+        """By namespace."""
 
     def bind_rest(self, pod: Pod, names: Sequence[str]) -> None:
         """Bind the waiting pods of the gang of a pod for which kube-scheduler is answered its
         planned node, one of ``names``."""
         began = time.monotonic()
-        if pod.replica is None or began < self._paused_until:
+        if pod.replica is None or self._is_paused(pod.namespace):
             return
         rest = self._choose(pod, names, began + PASSING_SECONDS)
         if not rest.pods:
@@ -128,12 +130,15 @@ class GangBinding:
     def _write_all(self, rest: Rest, until: float) -> list[Written | Refused]:
         def write(each: tuple[Pod, Reservation]) -> Written | Refused:
             pod, held = each
-            if time.monotonic() < self._paused_until:
+            if self._is_paused(pod.namespace):
                 return Refused(ErrorKind.NOT_LEADING, "bindings are paused")
             if not self._rests.has_room(held.node):
                 return Refused(ErrorKind.CONFLICT, "others have bound pods meanwhile")
             self._writes.deadline.set(until)
-            return self._writes.bind(pod, held.node)
+            outcome = self._writes.bind(pod, held.node)
+            if isinstance(outcome, Refused):
+                self._note(pod.namespace, outcome)
+            return outcome
 
         run = map if self._writes.executor is None else self._writes.executor.map
         return list(run(write, rest.pods))
@@ -142,9 +147,19 @@ class GangBinding:
         if isinstance(outcome, Refused):
             self._count(str(outcome.kind))
             _LOG.info("pod %s/%s: not bound here: %s", pod.namespace, pod.name, outcome)
-            if outcome.kind in _PAUSES:
-                self._pause(outcome.sentence)
         return self._rests.end(pod, held, outcome)
+
+    def _note(self, namespace: str, refused: Refused) -> None:
+        if refused.kind in _PAUSES:
+            self._pause(refused.sentence)
+        elif refused.kind is ErrorKind.FORBIDDEN:
+            now = time.monotonic()
+            kept = {each: until for each, until in self._forbidden_until.items() if until > now}
+            self._forbidden_until = kept | {namespace: now + PAUSE_SECONDS}
+
+    def _is_paused(self, namespace: str) -> bool:
+        until = max(self._paused_until, self._forbidden_until.get(namespace, 0.0))
+        return time.monotonic() < until
 
     def _pause(self, reason: str) -> None:
         self._paused_until = time.monotonic() + PAUSE_SECONDS

@@ -166,9 +166,9 @@ def test_a_binding_of_which_no_answer_came_keeps_its_node() -> None:
     cluster.refuses = lambda pod: ErrorKind.TRANSIENT
     (node,) = cluster.ask(first).kept
     cluster.bind(first, node)
-    written, cluster.refuses = dict(cluster.written), lambda _: ErrorKind.INVALID
-    for name in others:
-        assert cluster.ask(name).kept == (written[name],), "kube-scheduler binds it there, too"
+    (lost,), cluster.refuses = cluster.written.items(), lambda _: ErrorKind.INVALID
+    assert cluster.ask(lost[0]).kept == (lost[1],), "kube-scheduler binds it there, too"
+    assert all(cluster.ask(name).kept for name in others), "none was tried after it"
 
 
 def test_kube_scheduler_gets_no_answer_about_a_pod_that_is_being_bound() -> None:
@@ -292,14 +292,25 @@ def test_room_that_others_were_evicted_for_is_left_to_their_preemptor() -> None:
     assert len(cluster.written) == 3
 
 
-def test_no_gang_is_bound_for_a_while_after_the_api_server_has_forbidden_it() -> None:
-    cluster = Binding({"a": 9}, refuses=lambda _: ErrorKind.FORBIDDEN)
-    first, *_ = cluster.job("j", 1, 3)
+@cases(
+    ("kind", "namespace", "bound"),
+    {
+        "it is forbidden in the namespace": (ErrorKind.FORBIDDEN, "ns", 0),
+        "it is forbidden in another, which may be about to go": (ErrorKind.FORBIDDEN, "other", 3),
+        "it throttles": (ErrorKind.THROTTLED, "other", 0),
+    },
+)
+def test_no_gang_is_bound_for_a_while_after_the_api_server_has_refused_it(
+    kind: ErrorKind, namespace: str, bound: int
+) -> None:
+    cluster = Binding({"a": 9}, refuses=lambda _: kind)
+    first, *_ = cluster.job("j", 1, 3, namespace=namespace)
     cluster.ask(first)
     second, *_ = cluster.job("k", 1, 3)
+    assert cluster.outcomes == [str(kind), "not leading", "not leading", "bound in part"]
     cluster.refuses = lambda _: None
     cluster.ask(second)
-    assert cluster.written == {}
+    assert len(cluster.written) == bound
 
 
 def test_nothing_is_bound_while_the_watch_may_be_late() -> None:
