@@ -36,10 +36,12 @@ class OffersCheck:
         return self._state.queue.find(pod.replica.job_uid)
 
     def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
-        """See whether a pod is offered every node that a plan may use; a probe cannot show it."""
+        """See whether a pod is offered every node that a plan may use; a probe cannot show it.
+
+        Nor can a pod with rules: they need not concern others with its constraints."""
         known = self._state.unknown_rules
         known.by_score = False
-        if pod.has_rules:
+        if self._has_rules(pod):
             return
         last = known.last.get(pod.constraints)
         if last is not None and now.monotonic < last.recheck_at:
@@ -50,6 +52,12 @@ class OffersCheck:
         if known.record(pod.constraints, now.monotonic, is_complete=missing is None):
             self._offers_differ(pod, missing)
 
+    def _has_rules(self, pod: Pod) -> bool:
+        """Whether a pod has rules, or others have such that keep it from nodes."""
+        return pod.has_rules or self._state.cluster.occupancy.has_rules_for(
+            pod.namespace, pod.labels
+        )
+
     def scored(self, pod: Pod, now: Instant) -> None:
         """A pod is scored. Without a filter before, no list is compared: nothing is refused."""
         if not self.is_compared(pod):
@@ -58,7 +66,8 @@ class OffersCheck:
             self._offers_differ(pod, None)
 
     def _missing(self, pod: Pod, names: Sequence[str], now: Instant) -> str | None:
-        """A node that admits a pod, has had the room for a while, and is not offered.
+        """A node that admits a pod, has had the room for a while, also beside all pods of no job
+        that kube-scheduler may be binding there, and is not offered.
 
         What is reserved for its own gang does not count: none of its pods is nominated yet, or
         kube-scheduler would count them. It does count those of its PodGroup that it has come to."""
@@ -72,6 +81,9 @@ class OffersCheck:
                 and is_admitted(nodes[name], pod.constraints)
                 and pod.resources.fits_in(self._state.cluster.free(name))
                 and pod.resources.fits_in(self._state.reservations.left(name, besides=own))
+                and self._state.unseen.leave_room_for_passing(
+                    (name,), now.monotonic, pod.resources, besides=own
+                )
             ):
                 return name
         return None
@@ -144,7 +156,7 @@ class OffersCheck:
     def is_compared(self, pod: Pod) -> bool:
         """Whether a nomination does not keep the pod from being offered all nodes once."""
         return (
-            pod.has_rules
+            self._has_rules(pod)
             or (pod.replica is not None and self._state.offers.asks(pod.replica.job_uid))
             or pod.constraints in self._state.unknown_rules.last
         )

@@ -7,7 +7,7 @@ a pod is compared with those few that may select it, however many jobs select th
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -252,9 +252,18 @@ class Occupancy:
         if not self._terms:
             return ()
         namespace, labels = gang.key.namespace, {member.labels for member in gang.unbound}
-        pairs = sorted({pair for each in labels for pair in each})
         return tuple(
-            (term, frozenset(self._terms[term]))
+            (term, frozenset(self._terms[term])) for term in self._selecting(namespace, labels)
+        )
+
+    def has_rules_for(self, namespace: str, labels: Labels) -> bool:
+        """Whether a pod that is there has an anti-affinity term which selects such a pod."""
+        return bool(self._terms) and any(self._selecting(namespace, {labels}))
+
+    def _selecting(self, namespace: str, labels: Collection[Labels]) -> Iterator[AffinityTerm]:
+        pairs = sorted({pair for each in labels for pair in each})
+        return (
+            term
             for term in self._terms_by_label.candidates(pairs)
             if any(term.selector.matches(namespace, each, self._of_namespaces) for each in labels)
         )

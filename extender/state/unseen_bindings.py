@@ -9,8 +9,8 @@ bindings of the other by its watch, a moment late. So until both have seen them:
 """
 
 import logging
-from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.reservations import Reservations
@@ -35,6 +35,11 @@ UNKNOWN_SECONDS: Final = 60.0
 """How long a binding of which the watch shows nothing may still come: no request lasts longer."""
 
 
+_MOST_CONSTRAINTS: Final = 16
+"""Of pods of no job that are on their way, up to which each node is compared with them; with more,
+any pod may go to any node."""
+
+
 class _Passing(NamedTuple):
     """A pod of no job that may go to any node that admits it."""
 
@@ -51,6 +56,21 @@ class _Bound(NamedTuple):
     node: str
     until: float
     """Until when its node counts as freshly bound."""
+
+
+_ByConstraints: TypeAlias = Sequence[tuple[NodeConstraints | None, Resources]]
+"""What pods ask for that may go to the same nodes; ``None``: to any."""
+
+
+def _by_constraints(passing: Iterable[_Passing]) -> _ByConstraints:
+    alike: dict[int, list[_Passing]] = {}
+    for each in passing:  # equal constraints are mostly one object
+        alike.setdefault(id(each.constraints), []).append(each)
+    if len(alike) > _MOST_CONSTRAINTS:
+        return [(None, total(each.resources for found in alike.values() for each in found))]
+    return [
+        (found[0].constraints, total(each.resources for each in found)) for found in alike.values()
+    ]
 
 
 class UnseenBindings:
@@ -83,20 +103,27 @@ class UnseenBindings:
         """kube-scheduler was answered no node: its attempt has failed, and so had the last."""
         self._passing.pop(pod_uid, None)
 
-    def leave_room_for_passing(self, nodes: Iterable[str], now: float) -> bool:
+    def leave_room_for_passing(
+        self,
+        nodes: Iterable[str],
+        now: float,
+        asked: Resources = NONE,
+        *,
+        besides: str | None = None,
+    ) -> bool:
         """Whether all pods that may be about to go to these nodes, and those that others were
-        evicted for there, fit beside what is reserved."""
+        evicted for there, fit beside ``asked`` and what is reserved for others than ``besides``."""
         self._drop_old(now)
         if not self._passing and not self._nominated:
             return True
-        kept: dict[str, Resources] = {}
+        passing, kept = _by_constraints(self._passing.values()), dict[str, Resources]()
         for uid, (node, resources) in self._nominated.items():
             if uid not in self._passing:
                 kept[node] = kept.get(node, NONE) + resources
         return all(
             _fits(
-                self._passing_on(name) + kept.get(name, NONE),
-                self._reservations.left(name),
+                asked + self._passing_on(name, passing) + kept.get(name, NONE),
+                self._reservations.left(name, besides),
                 self._offered_by(name),
             )
             for name in nodes
@@ -130,7 +157,7 @@ class UnseenBindings:
             held = self._reservations.ledger.get(replica)
             if held is not None:
                 assumed[node] = assumed.get(node, NONE) + held.resources
-        others = {uid: each for uid, each in self._passing.items() if uid != pod.uid}
+        others = _by_constraints(each for uid, each in self._passing.items() if uid != pod.uid)
         return {
             name
             for name in fresh & self._cluster.nodes.keys()
@@ -186,12 +213,15 @@ class UnseenBindings:
             self._bound = {uid: each for uid, each in self._bound.items() if each.until > now}
             self.being_bound &= self._bound.keys()
 
-    def _passing_on(self, node: str, passing: dict[str, _Passing] | None = None) -> Resources:
+    def _passing_on(self, node: str, passing: _ByConstraints) -> Resources:
         known = self._cluster.nodes.get(node)
         if known is None:
             return NONE
-        found = (self._passing if passing is None else passing).values()
-        return total(each.resources for each in found if is_admitted(known, each.constraints))
+        return total(
+            resources
+            for constraints, resources in passing
+            if constraints is None or is_admitted(known, constraints)
+        )
 
     def _offered_by(self, node: str) -> Collection[str]:
         known = self._cluster.nodes.get(node)

@@ -11,16 +11,17 @@ from extender.gang_binding import BindDeadline, BindWrites, GangBinding
 from extender.planner.gang_rests import GangRests
 from extender.settings import Settings
 from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS, QUIET_SECONDS
-from optimus.jobs import NodeConstraints
+from optimus.jobs import NodeConstraints, Requirement
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.placement.queue.order import SYSTEM_CRITICAL_PRIORITY
-from optimus.placement.rules import PodRules
+from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from tests.cases import cases
 from tests.unit.extender.fake_cluster import SETTINGS, FakeCluster
 
 BINDS = replace(SETTINGS, bind_gangs=True)
+NOT_B = Requirement("host", "NotIn", ("b",))
 
 
 @dataclass
@@ -116,7 +117,6 @@ def test_nothing_is_bound_where_the_plan_does_not_know_everything(
     assert cause is None or cluster.outcomes == [cause]
 
 
-@cases(
 @pytest.mark.parametrize("copied", ["j-ps-0", "j-worker-0", "j-worker-1"])
 def test_pods_whose_labels_name_one_replica_do_not_share_what_is_reserved_for_it(
     copied: str,
@@ -132,6 +132,7 @@ def test_pods_whose_labels_name_one_replica_do_not_share_what_is_reserved_for_it
     assert not any(name.startswith("copy") for name in cluster.written)
 
 
+@cases(
     "kind",
     {
         "it is throttled": ErrorKind.THROTTLED,
@@ -306,8 +307,8 @@ def test_no_gang_is_bound_for_a_while_after_the_api_server_has_refused_it(
     cluster = Binding({"a": 9}, refuses=lambda _: kind)
     first, *_ = cluster.job("j", 1, 3, namespace=namespace)
     cluster.ask(first)
-    second, *_ = cluster.job("k", 1, 3)
     assert cluster.outcomes == [str(kind), "not leading", "not leading", "bound in part"]
+    second, *_ = cluster.job("k", 1, 3)
     cluster.refuses = lambda _: None
     cluster.ask(second)
     assert len(cluster.written) == bound
@@ -345,3 +346,52 @@ def test_kube_scheduler_must_offer_the_planned_nodes_where_the_first_pod_would_f
     assert (cluster.written, cluster.outcomes[-1]) == ({}, "not offered")
     cluster.ask(first, ["a", "b", "c"])
     assert len(cluster.written) == 3
+
+
+@cases(
+    ("kinds", "bound"),
+    {"few kinds of pods": (16, 2), "more kinds than nodes are compared with": (17, 0)},
+)
+def test_pods_that_may_not_go_to_a_gangs_nodes_keep_it_from_them_only_where_they_are_many(
+    kinds: int, bound: int
+) -> None:
+    cluster = Binding({"a": 3, "b": 20})
+    cluster.node("b", 20, host="b")
+    for number in range(kinds):
+        single = cluster.other(f"o{number}", 1)
+        is_b = Requirement("host", "In", ("b", str(number)))
+        cluster.change(single, constraints=NodeConstraints(affinity=((is_b,),)))
+        assert cluster.ask(single.name, ["b"]).kept
+    first, *_ = cluster.job("j", 1, 2, constraints=NodeConstraints(affinity=((NOT_B,),)))
+    cluster.ask(first, ["a"])
+    assert len(cluster.written) == bound
+
+
+@pytest.mark.parametrize("nominated", [None, "a"])
+def test_a_node_that_a_passing_pod_may_have_filled_is_not_missed(nominated: str | None) -> None:
+    cluster = Binding({"a": 4, "b": 4, "c": 4})
+    single = cluster.other("o", 4)
+    if nominated is None:
+        assert cluster.ask(single.name).kept, "kube-scheduler takes a, and waits for its volume"
+    else:
+        cluster.change(single, nominated_node=nominated)
+    first, *_ = cluster.job("j", 1, 2)
+    cluster.ask(first, ["b", "c"])
+    assert not cluster.state.unknown_rules.any_missing
+
+
+def test_a_node_whose_pods_want_to_be_apart_from_a_gang_is_not_missed_for_others() -> None:
+    cluster = Binding({})
+    for name in "abc":
+        cluster.node(name, 4, host=name)
+    mine = PodSelector((Requirement("app", "In", ("mine",)),), ("ns",))
+    apart = PodRules(anti_affinity=(AffinityTerm("host", mine),))
+    cluster.change(cluster.other("o", 1, "a"), rules=apart)
+    cluster.now += OTHERS_SECONDS + 1
+    cluster.job("held", 1, 2)
+    cluster.planner.advance()
+    (repelled,) = cluster.job("repelled", 1, 0, labels=(("app", "mine"),))
+    assert cluster.ask(repelled, ["b", "c"]).kept
+    assert not cluster.state.unknown_rules.any_missing
+    assert cluster.ask("held-ps-0").kept
+    assert {*cluster.written} == {"held-worker-0", "held-worker-1"}
