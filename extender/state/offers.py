@@ -49,6 +49,9 @@ class _JobOffers:
 
     asks: bool = False
     absent: dict[PodShape, set[str]] = field(default_factory=dict)
+    frozen: dict[PodShape, frozenset[str]] = field(default_factory=dict)
+    """Copies of what has not changed since it was asked for."""
+
     offered: set[str] = field(default_factory=set)
     """UIDs of the pods that have been offered nodes."""
 
@@ -73,7 +76,11 @@ class Offers:
     def absent(self, job_uid: str) -> Mapping[PodShape, frozenset[str]]:
         """The nodes that a job's pods are not offered, as far as that is known."""
         known = self.jobs.get(job_uid)
-        return {} if known is None else {shape: frozenset(a) for shape, a in known.absent.items()}
+        if known is None:
+            return {}
+        for shape in known.absent.keys() - known.frozen.keys():
+            known.frozen[shape] = frozenset(known.absent[shape])
+        return known.frozen.copy()
 
     def asks(self, job_uid: str) -> bool:
         """Whether all pods of the job are to be offered nodes before any is answered."""
@@ -110,12 +117,16 @@ class Offers:
         known = self._of(pod.replica.job_uid, now)
         known.asks = True
         known.offered.add(pod.uid)
-        known.absent.setdefault(shape_of(pod), set()).update(absent)
+        self._exclude(known, shape_of(pod), absent)
 
     def exclude(self, pod: Pod, node: str, now: float) -> None:
         """A node was answered for a pod and it was not bound there: take it as not offered."""
         assert pod.replica is not None
-        self._of(pod.replica.job_uid, now).absent.setdefault(shape_of(pod), set()).add(node)
+        self._exclude(self._of(pod.replica.job_uid, now), shape_of(pod), (node,))
+
+    def _exclude(self, known: _JobOffers, shape: PodShape, nodes: Iterable[str]) -> None:
+        known.absent.setdefault(shape, set()).update(nodes)
+        known.frozen.pop(shape, None)
 
     def was_not_bound(self, replica: ReplicaId, node: str, now: float) -> bool:
         """A pod was answered with the node and is not bound there; whether once too often."""
@@ -143,7 +154,7 @@ class Offers:
         ended = tuple(uid for uid, known in self.jobs.items() if known.until <= now)
         for uid in ended:
             known = self.jobs[uid]
-            known.absent, known.offered = {}, set()
+            known.absent, known.frozen, known.offered = {}, {}, set()
             known.until, known.since, known.waits = _FOREVER, -_FOREVER, False
         self.next_end = min((known.until for known in self.jobs.values()), default=_FOREVER)
         return ended
@@ -155,9 +166,10 @@ class Offers:
             known.unbound_answers = {
                 key: n for key, n in known.unbound_answers.items() if key[1] != node
             }
-            with_node = [absent for absent in known.absent.values() if node in absent]
-            for absent in with_node:
-                absent.discard(node)
+            with_node = [shape for shape, absent in known.absent.items() if node in absent]
+            for shape in with_node:
+                known.absent[shape].discard(node)
+                known.frozen.pop(shape, None)
             if with_node:
                 known.refusals, known.waits = 0, False
                 concerned.append(uid)

@@ -167,3 +167,18 @@ def test_returns_are_counted_by_replica_and_by_node() -> None:
     offers.node_changed("m")
     assert offers.was_not_bound(REPLICA, "n", 0.0)
     assert not offers.was_not_bound(REPLICA, "m", 0.0)
+
+
+def test_what_pods_are_not_offered_is_copied_again_only_for_those_of_which_it_has_changed() -> None:
+    offers, other = Offers(), msgspec.structs.replace(POD, uid="other", resources=Resources(cpu=2))
+    offers.record(POD, {"a", "b"}, 0.0)
+    offers.record(other, {"a"}, 0.0)
+    before = offers.absent("uid")
+    offers.record(other, {"c"}, 0.0)
+    after = offers.absent("uid")
+    assert after == {SHAPE: {"a", "b"}, shape_of(other): {"a", "c"}}
+    assert after[SHAPE] is before[SHAPE]
+    offers.node_changed("b")
+    offers.exclude(other, "d", 0.0)
+    assert offers.absent("uid") == {SHAPE: {"a"}, shape_of(other): {"a", "c", "d"}}
+    assert before == {SHAPE: {"a", "b"}, shape_of(other): {"a"}}
