@@ -64,8 +64,9 @@ class Cluster:
         """The UIDs of jobs that have had a bound pod or a rescale."""
         self._held: dict[str, Resources] = {}
         """By job UID, what its replicas take of nodes."""
-        self._most_held: dict[str, Resources] = {}
-        """By job UID, the most of it at any time, or what a rescale was to give it."""
+        self._most_held, self._most_planned = dict[str, Resources](), dict[str, Resources]()
+        """By job UID, the most of it at any time, or what a rescale was to give it; and the most
+        that room was reserved for."""
         self.occupancy = Occupancy()
         """What pods on nodes mean for the rules of others."""
         self.pauses: dict[str, str] = {}
@@ -163,9 +164,19 @@ class Cluster:
     def _note_most(self, job_uid: str, held: Resources) -> None:
         known = self._most_held.get(job_uid)
         if known is None or not held.fits_in(known):
-            most = known or NONE
-            names = {*most, *held}
-            self._most_held[job_uid] = Resources({n: max(most[n], held[n]) for n in names})
+            self._most_held[job_uid] = _most_of(known or NONE, held)
+
+    def note_planned(self, job_uid: str, demand: Resources) -> None:
+        """Room is reserved for so much of a gang."""
+        known = self._most_planned.get(job_uid)
+        if known is None or not demand.fits_in(known):
+            self._most_planned[job_uid] = _most_of(known or NONE, demand)
+
+    def was_planned_with(self, job_uid: str, demand: Resources) -> bool:
+        """Whether so much of a gang has been planned, as far as that is known: whoever replaces
+        waiting pods by larger ones waits like anybody with a new gang."""
+        known = self._most_planned.get(job_uid)
+        return known is None or demand.fits_in(known)
 
     def ran_with(self, job_uid: str, demand: Resources) -> bool:
         """Whether a job has run, and not with less than this, as far as that is known: whoever
@@ -228,6 +239,7 @@ class Cluster:
         if not self.may_run(job_uid) and job_uid not in self._pods_by_job:
             self.have_run.discard(job_uid)
             self._most_held.pop(job_uid, None)
+            self._most_planned.pop(job_uid, None)
             self._priorities.pop(job_uid, None)
 
     def set_rescale(self, job_uid: str, rescale: ProfileRescale | None) -> None:
@@ -352,6 +364,10 @@ class Cluster:
     def free(self, node: str) -> Resources:
         """What bound pods leave of a node; below zero where others have overcommitted it."""
         return self.nodes[node].allocatable - self._used.get(node, NONE)
+
+
+def _most_of(left: Resources, right: Resources) -> Resources:
+    return Resources({name: max(left[name], right[name]) for name in {*left, *right}})
 
 
 def used_by_node(pods: Iterable[Pod]) -> dict[str, Resources]:

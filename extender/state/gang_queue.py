@@ -337,6 +337,8 @@ class GangQueue:
             return False
         if cluster.ran_with(gang.job_uid, gang.demand()):
             return True
+        if not cluster.was_planned_with(gang.job_uid, gang.demand()):
+            return False
         lists = [pod.gang for pod in observed.pods.values() if is_waiting(pod)]
         return any(
             pod.node is not None

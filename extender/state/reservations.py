@@ -316,6 +316,7 @@ class Reservations:
         if leaving and (kept or planned):  # without them nothing would end the overlap
             self._overlaps[gang.job_uid] = dict(leaving)
         self._held_priorities[gang.job_uid] = self._cluster.priority_of(gang.job_uid)
+        self._cluster.note_planned(gang.job_uid, gang.demand())
         self._changed_nodes |= {held.node for held in (*kept, *planned)}
         members, namespace = {gang.replica(each): each for each in gang.members}, gang.key.namespace
         for held in (*kept, *planned):

@@ -90,6 +90,33 @@ def test_a_gang_that_is_bound_in_part_closes_nodes_at_once() -> None:
     assert cluster.planned_nodes() == {rest: "b"} | dict(zip(small, "abc", strict=True))
 
 
+@cases(
+    ("cpu", "planned"),
+    {
+        "pods that were made again keep them": (1, []),
+        "larger pods wait as a new gang does": (2, ["behind-ps-0", "behind-worker-0"]),
+    },
+)
+def test_the_rest_of_a_gang_in_part_closes_nodes_for_no_more_than_was_planned(
+    cpu: int, planned: list[str]
+) -> None:
+    cluster = FakeCluster({"a": 4, "b": 4})
+    first, *rest = cluster.job("half", 1, 2)
+    cluster.place(first)
+    cluster.delete(*rest)
+    cluster.other("o", 3, "a")
+    running = cluster.pod("running", Role.WORKER, 0, None, 3).name
+    cluster.bind(running, "b")
+    for index in range(2):
+        cluster.pod("half", Role.WORKER, index, Counts(1, 2), cpu)
+    cluster.now += 1
+    cluster.node("c", 1)
+    cluster.node("b", 5)
+    cluster.job("behind", 1, 1)
+    cluster.planner.advance()
+    assert [name for name in sorted(cluster.planned_nodes()) if "behind" in name] == planned
+
+
 def test_a_job_that_was_made_larger_closes_no_nodes_for_more_than_it_had() -> None:
     cluster = FakeCluster({"a": 4, "b": 4, "c": 4, "d": 2, "e": 2})
     cluster.spec("large", 0, 1)
