@@ -3,7 +3,6 @@ fault where the API calls of the autoscaler meet one, and nothing is lost."""
 
 import pytest
 
-from localcluster.cluster import LocalCluster
 from localcluster.faults.faults import Effect
 from localcluster.specs import Backend
 from tests.integration.fault_matrix.effects import (
@@ -41,17 +40,18 @@ def test_a_job_gets_its_fair_share_on_as_many_nodes_as_it_has_replicas(
     assert any(each.startswith(share) for each in decided_anew.reasons()), decided_anew.reasons()
 
 
-def test_what_a_policy_does_ends_as_without_a_kill_at_any_call(
-    four_nodes: LocalCluster, decided_anew: MatrixScenario
+@pytest.mark.parametrize(
+    "four_nodes",
+    [pytest.param(Backend.REAL, id="real", marks=pytest.mark.e2e)],
+    indirect=True,
+)
+def test_what_a_policy_does_ends_as_without_a_kill_at_any_write(
+    decided_anew: MatrixScenario,
 ) -> None:
-    """On the real control plane, where each restart takes longer, at any write."""
     assert_written(decided_anew, WRITES)
-    every = four_nodes.backend is Backend.EMBEDDED
-    wrong, left = decided_anew.kill_at(
-        [each for each in decided_anew.points if every or each.is_write]
-    )
+    wrong, left = decided_anew.kill_at([each for each in decided_anew.points if each.is_write])
     assert not wrong
-    assert not [str(each) for each in left if each.is_write]
+    assert not [str(each) for each in left]
 
 
 @pytest.mark.parametrize(
