@@ -24,6 +24,8 @@ class Length(NamedTuple):
     """Seconds between two actions, on average."""
     kill_seconds: float = 0.0
     """Seconds between two kills, on average; 0: nothing is killed."""
+    actions: int = 0
+    """At least so many are done, however long that takes a busy machine."""
 
 
 def run(scenario: Scenario, seed: int, length: Length) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def _act(
     began = now = time.monotonic()
     next_action, next_usage, kills = now, now + _USAGE_SECONDS, 0
     next_kill = now + _pause(generator, length.kill_seconds)
-    while now < began + length.seconds:
+    while now < began + length.seconds or users.done.total() < length.actions:
         if now >= next_action:
             users.act()
             next_action = now + _pause(generator, length.action_seconds)
