@@ -16,10 +16,10 @@ import yaml
 from localcluster.binaries.build import build_module
 from localcluster.binaries.modules import JOBSET, TRAINERS, GoModule
 from localcluster.cluster import LocalCluster
+from localcluster.node.launcher import tied
 from localcluster.ports import pick_ports
 from localcluster.progress import PlainProgress
 from localcluster.storage import cache_root, read_yaml
-from localcluster.testing.tied import tied
 from tests.harness.http_answers import body_of
 from tests.harness.waiting import wait_until
 

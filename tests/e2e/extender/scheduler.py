@@ -18,10 +18,10 @@ from kubernetes.client.exceptions import ApiException
 
 from benchmarks.scheduler_throughput import tree_of
 from localcluster.cluster import LocalCluster
+from localcluster.node.launcher import tied
 from localcluster.ports import pick_ports
 from localcluster.processes import send
 from localcluster.testing.backends import scheduler_command
-from localcluster.testing.tied import tied
 from optimus.kube.job_kinds import JOB_NAME
 from tests.harness.api import Api, in_namespace
 from tests.harness.http_answers import body_of

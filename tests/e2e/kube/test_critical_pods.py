@@ -13,7 +13,7 @@ import yaml
 
 from localcluster.cluster import LocalCluster
 from localcluster.errors import KubectlError
-from localcluster.testing.tied import tied
+from localcluster.node.launcher import tied
 from tests.e2e.extender.scheduler import free_port
 from tests.e2e.kube.conftest import MANIFESTS
 from tests.harness.waiting import LONG_SECONDS, wait_until

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import pytest
 import urllib3
 
+from localcluster.node.launcher import tied
 from localcluster.ports import pick_ports
-from localcluster.testing.tied import tied
 from optimus.kube.reader_logs import LAST_LINES
 from tests.harness.api import Json
 from tests.harness.optimus_cluster import AUTOSCALER, REPOSITORY, OptimusCluster

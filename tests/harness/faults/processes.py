@@ -17,9 +17,9 @@ import yaml
 from localcluster.cluster import LocalCluster
 from localcluster.faults.cluster import proxy_for
 from localcluster.faults.proxy import FaultProxy
+from localcluster.node.launcher import tied
 from localcluster.ports import pick_ports
 from localcluster.testing.backends import scheduler_command
-from localcluster.testing.tied import tied
 from optimus.runtime.settings import flag
 from tests.harness.api import CORE, Api, in_namespace
 from tests.harness.faults.restarted_process import Process, RestartedProcess, end

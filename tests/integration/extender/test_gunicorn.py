@@ -22,7 +22,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from extender.http.wsgi import GRACE_SECONDS, THREADS
-from localcluster.testing.tied import tied
+from localcluster.node.launcher import tied
 from optimus.runtime.health import MOST_CONNECTIONS
 from tests.cases import cases
 from tests.harness.waiting import LONG_SECONDS, wait_until

@@ -8,8 +8,20 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
 _PR_SET_PDEATHSIG = 1
+
+
+def tied(
+    command: Sequence[str | os.PathLike[str]],
+    folder: str | os.PathLike[str],
+    program: str | None = None,
+) -> list[str]:
+    """The command line that runs a command in a folder, and that the kernel kills when the thread
+    that starts it ends. The program is an absolute path; without it the command names it so."""
+    own = (sys.executable, "-I", "-S", __file__, os.getpid())
+    return [str(each) for each in (*own, folder, program or command[0], *command)]
 
 
 def main(arguments: list[str]) -> None:

@@ -11,7 +11,6 @@ import queue
 import selectors
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -19,13 +18,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from localcluster.node.launcher import tied
 from localcluster.node.logs import LogFile
 from localcluster.processes import identify, send
 
 _LOG = logging.getLogger(__name__)
 POD_VARIABLE = "LOCALCLUSTER_POD"
 """Every process of a container carries this variable, so that what outlives an agent is found."""
-_LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 _CHUNK_BYTES = 65536
 
 
@@ -122,9 +121,8 @@ class ProcessTable:
         return True
 
     def _spawn(self, key: str, launch: Launch, log: LogFile, on_exit: Callable[[int], None]) -> int:
-        own = (sys.executable, "-I", "-S", _LAUNCHER, str(os.getpid()))
         popen = subprocess.Popen(
-            [*own, launch.folder, launch.program, *launch.argv],
+            tied(launch.argv, launch.folder, launch.program),
             env=dict(launch.env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
