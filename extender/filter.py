@@ -45,7 +45,7 @@ REFUSALS: Final[Mapping[Standing, tuple[str, str]]] = {
         "waiting for a pod of a higher priority that may take room of job {job}",
         "passed",
     ),
-    Standing.PROBE: ("the plan of job {job} has changed since the pod was nominated", "probe"),
+    Standing.PROBE: ("the plan of job {job} has changed since pods were nominated", "probe"),
     Standing.ORDERED: ("waiting for other pods of job {job} to be bound first", "order"),
     Standing.UNKNOWN: ("job {job} itself has not been seen yet", "unknown"),
     Standing.CACHE_TOO_OLD: ("job {job} is not planned: {reason}", "cache too old"),

@@ -10,6 +10,7 @@ from extender.planner.slices import Planner
 from extender.state.extender_state import ExtenderState
 from extender.state.gang_queue import QueuedGang
 from optimus.kube.pods import Pod
+from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
 from optimus.snapshot import ReplicaId
 
@@ -31,7 +32,8 @@ class Standing(Enum):
     PLANNED = auto()
     """The pod's node is offered."""
     PROBE = auto()
-    """The nominated node alone is offered, and it is not the pod's node, or not any more."""
+    """The nominated node alone is offered, and it is not the pod's node, or not any more; or the
+    pod's node is full with others of its gang that were nominated there before."""
     ORDERED = auto()
     """The pod's node opens once others of its gang are bound."""
     UNKNOWN = auto()
@@ -131,7 +133,19 @@ class GangViews:
         # offers all nodes next, in the same attempt.
         if list(names) == [pod.nominated_node]:
             return GangView(Standing.PROBE)
-        if held is not None and state.depends_on_own_gang(pod, replica):
+        if held is not None:
+            view = self._not_offered(pod, held, names, now)
+            if view is not None:
+                return view
+        return self._unplanned(pod, replica, names, now)
+
+    def _not_offered(
+        self, pod: Pod, held: Reservation, names: Sequence[str], now: Instant
+    ) -> GangView | None:
+        """The pod's planned node is not offered: the answer, or ``None`` where its gang is to be
+        planned anew."""
+        state = self._state
+        if state.depends_on_own_gang(pod, held.replica):
             # Its node is offered once the others are bound that it must be beside or balance. Of a
             # PodGroup none is bound before: it takes the node of another, where that is offered.
             taken = state.take_from_own_gang(pod, held, names) if pod.in_group else None
@@ -139,9 +153,10 @@ class GangViews:
                 return GangView(Standing.ORDERED)
             state.assume(pod, taken, now)
             return GangView(Standing.PLANNED, (taken.node,))
-        if held is not None:
-            self._offers_check.rule_out(pod, held, names, now)
-        return self._unplanned(pod, replica, names, now)
+        if held.node in self._offers_check.full_of_nominated(pod):
+            return GangView(Standing.PROBE)
+        self._offers_check.rule_out(pod, held, names, now)
+        return None
 
     def _passing(self, pod: Pod, names: Sequence[str], now: Instant) -> GangView:
         state = self._state

@@ -86,7 +86,7 @@ class Cluster:
         self.changed_nodes: set[str] = set()
         """Nodes that have changed since ``Reservations`` last cleared this."""
         self.releases = 0
-        """How often a pod has left a node or takes less of it."""
+        """How often a pod has left a node or takes less of it, or is nominated there no longer."""
         self.released_at: dict[str, int] = {}
         """By node, the count of ``releases`` after its last."""
         self._priorities: dict[str, int] = {}
@@ -124,11 +124,14 @@ class Cluster:
     def _note_release(self, before: Pod, after: Pod | None) -> None:
         was, now = before.bound(), None if after is None else after.bound()
         if was is None:
-            return
-        stays = now is not None and now.node == was.node and was.resources.fits_in(now.resources)
-        if not stays:
+            node = before.nominated_node
+            stays = after is not None and node in (None, after.nominated_node, after.node)
+        else:
+            node = was.node
+            stays = now is not None and now.node == node and was.resources.fits_in(now.resources)
+        if node is not None and not stays:
             self.releases += 1
-            self.released_at[was.node] = self.releases
+            self.released_at[node] = self.releases
 
     def _count_bound(self, before: Pod | None, after: Pod | None) -> None:
         """What a pod takes of its node, and what it means for the rules of others there."""

@@ -1,6 +1,7 @@
 """A cluster without Kubernetes: pods come and go, and the extender is asked as kube-scheduler does
 it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -151,7 +152,16 @@ class FakeCluster:
         return score_nodes(self.parts, pod, names)
 
     def fitting(self, pod: Pod) -> list[str]:
-        return [node for node in sorted(self.nodes) if pod.resources["cpu"] <= self.free(node)]
+        """The nodes with room for a pod beside those that are bound or nominated there."""
+        nominated = Counter[str]()
+        for each in self.pods.values():
+            if each.uid != pod.uid and each.nominated_node and each.priority >= pod.priority:
+                nominated[each.nominated_node] += each.resources["cpu"]
+        return [
+            node
+            for node in sorted(self.nodes)
+            if pod.resources["cpu"] <= self.free(node) - nominated[node]
+        ]
 
     def free(self, node: str) -> int:
         return self.nodes[node] - self.used(node)["cpu"]

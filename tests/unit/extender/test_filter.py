@@ -49,7 +49,7 @@ def test_a_probe_gets_the_planned_node_and_never_a_new_plan() -> None:
     assert cluster.ask(nominated.name, [node]).kept == (node,)
     cluster.change(nominated, nominated_node=elsewhere)
     assert reasons(cluster, nominated.name, elsewhere) == {
-        "the plan of job ns/j has changed since the pod was nominated"
+        "the plan of job ns/j has changed since pods were nominated"
     }
     assert cluster.planned_nodes()[nominated.name] == node
 
@@ -99,6 +99,16 @@ def test_no_pod_with_rules_beyond_the_plan_is_answered_before_each_was_offered_n
     assert reasons(cluster, names[2], "b") == ASKED
     assert cluster.ask(names[1], ["a", "b"]).kept == ("b",), "the workers' role is offered b alone"
     assert set(cluster.planned_nodes().values()) == {"b"}
+
+
+def test_a_node_full_of_nominated_pods_of_the_gang_does_not_count_as_not_offered() -> None:
+    cluster = FakeCluster({"a": 1, "b": 2})
+    names = cluster.job("j", 0, 3, beyond_plan=True)
+    for name in names[1:]:
+        cluster.change(cluster.pods[name], nominated_node="b")
+    assert cluster.fitting(cluster.pods[names[0]]) == ["a"]
+    assert [cluster.place(name) for name in names[:2]] == [None, None]
+    assert cluster.place(names[2]) is not None
 
 
 @pytest.mark.parametrize("truth", [2, 4])

@@ -109,9 +109,9 @@ def test_no_gang_takes_what_the_last_leader_nominated_for_another() -> None:
     for name in cluster.job("theirs", 1, 1):
         cluster.change(cluster.pods[name], nominated_node="a")
     (mine,) = cluster.job("mine", 0, 1)
-    assert reasons(cluster, mine) == {"job ns/mine has not been planned yet"}
+    assert reasons(cluster, mine, "a") == {"job ns/mine has not been planned yet"}
     cluster.lead()
-    assert reasons(cluster, mine) == {"job ns/mine (0 PS + 1 worker) does not fit as a whole"}
+    assert reasons(cluster, mine, "a") == {"job ns/mine (0 PS + 1 worker) does not fit as a whole"}
     assert cluster.planned_nodes() == {"theirs-ps-0": "a", "theirs-worker-0": "a"}
 
 
@@ -148,3 +148,20 @@ def test_a_gang_that_is_bound_in_part_keeps_its_room_although_its_nominations_ar
     cluster.lead()
     assert reasons(cluster, urgent) == {"job ns/urgent (0 PS + 1 worker) does not fit as a whole"}
     assert cluster.place(waits) == "a"
+
+
+def test_what_the_last_leader_nominated_in_part_keeps_no_node_from_the_new_plan() -> None:
+    """kube-scheduler keeps room for nominated pods until it sees that they are not any more."""
+    cluster = NotLeading({"a": 4, "b": 4, "c": 4}, leads=False)
+    bound, *rest = cluster.job("j", 2, 4)
+    cluster.bind(bound, "b")
+    nominated = ("j-ps-1", "j-worker-2", "j-worker-3")
+    for name in nominated:
+        cluster.change(cluster.pods[name], nominated_node="b")
+    cluster.lead()
+    planned = cluster.planned_nodes()
+    assert [planned[name] for name in rest] == ["a", "b", "b", "a", "a"]
+    assert [cluster.place(name) for name in ("j-worker-0", "j-worker-1")] == [None, None]
+    for name in nominated:
+        cluster.change(cluster.pods[name], nominated_node=planned[name])
+    assert {name: cluster.place(name) for name in rest} == planned

@@ -65,6 +65,29 @@ def test_full_nodes_and_such_as_do_not_admit_the_pod_are_not_missed() -> None:
     assert all(ask_all(cluster, names, ["a", "b"]))
 
 
+def test_a_node_that_is_full_with_nominated_pods_of_the_same_gang_is_not_missed() -> None:
+    """Workers with a volume are nominated before a PS without one is asked about."""
+    cluster = FakeCluster(NODES)
+    ps, *workers = cluster.job("j", 1, 3)
+    cluster.planner.advance()
+    planned = cluster.planned_nodes()
+    for name in workers:
+        cluster.change(cluster.pods[name], nominated_node=planned[name])
+    assert len(cluster.fitting(cluster.pods[ps])) < len(NODES)
+    assert [cluster.place(name) for name in (ps, *workers)] == [*planned.values()]
+
+
+def test_a_node_that_nominated_pods_left_a_moment_ago_is_not_missed() -> None:
+    cluster = FakeCluster(NODES)
+    ps, *workers = cluster.job("j", 1, 3)
+    for name in workers[:2]:
+        cluster.change(cluster.pods[name], nominated_node="c")
+    for name in workers[:2]:
+        cluster.change(cluster.pods[name], nominated_node=None)
+    cluster.planner.advance()
+    assert cluster.ask(ps, ["a", "b"]).kept
+
+
 def test_a_node_that_a_pod_left_some_seconds_ago_is_missed() -> None:
     cluster = FakeCluster(NODES)
     pod = cluster.other("o", 2, "c")
