@@ -52,6 +52,9 @@ class OffersCheck:
         if list(names) == [pod.nominated_node]:
             return
         missing = self._missing(pod, names, now)
+        if missing is None and not {*self._nominated_beside(pod)}.issubset(names):
+            known.keep(pod.constraints, now.monotonic)  # they may hide a rule
+            return
         if known.record(pod.constraints, now.monotonic, is_complete=missing is None):
             self._offers_differ(pod, missing)
 

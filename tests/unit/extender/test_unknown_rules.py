@@ -74,7 +74,11 @@ def test_a_node_that_is_full_with_nominated_pods_of_the_same_gang_is_not_missed(
     for name in workers:
         cluster.change(cluster.pods[name], nominated_node=planned[name])
     assert len(cluster.fitting(cluster.pods[ps])) < len(NODES)
-    assert [cluster.place(name) for name in (ps, *workers)] == [*planned.values()]
+    assert cluster.place(ps) == planned[ps]
+    constraints = cluster.pods[ps].constraints
+    assert constraints not in cluster.state.unknown_rules.last, "this shows nothing"
+    assert [cluster.place(name) for name in workers] == [planned[name] for name in workers]
+    assert cluster.state.unknown_rules.last[constraints].is_complete
 
 
 def test_a_node_that_nominated_pods_left_a_moment_ago_is_not_missed() -> None:
@@ -152,6 +156,15 @@ def test_a_complete_list_holds_longer_than_one_with_a_node_missing() -> None:
         (False, missing),
         (True, complete),
     ]
+
+
+def test_a_list_that_shows_nothing_leaves_the_last_result_for_a_moment() -> None:
+    rules, pods = UnknownRules(), NodeConstraints()
+    rules.keep(pods, 10.0)
+    assert pods not in rules.last
+    rules.record(pods, 10.0, is_complete=True)
+    rules.keep(pods, 20.0)
+    assert rules.last[pods] == (True, 20.0 + RECHECK_SECONDS)
 
 
 class Writer:
