@@ -63,6 +63,8 @@ class Resources(Mapping[str, int]):
         mine, theirs = self._amounts, other._amounts
         if not theirs:
             return self
+        if not mine:
+            return other
         if mine.keys() != theirs.keys():
             return Resources({name: self[name] + other[name] for name in {*mine, *theirs}})
         return _sorted({name: amount + theirs[name] for name, amount in mine.items()})

@@ -141,9 +141,7 @@ class Cluster:
             for bound, sign in ((was, -1), (now, 1)):
                 if bound is None:
                     continue
-                used = self._used.get(bound.node, NONE)
-                more, less = used + bound.resources, used - bound.resources
-                self._used[bound.node] = more if sign > 0 else less
+                self._used[bound.node] = _changed(self._used.get(bound.node), bound, sign)
                 self.changed_nodes.add(bound.node)
                 self._count_held(bound, sign)
         if before is not None and was is not None and (after is None or now is None):
@@ -157,17 +155,20 @@ class Cluster:
     def _count_held(self, bound: BoundPod, sign: int) -> None:
         if bound.replica is None:
             return
-        job_uid, held = bound.replica.job_uid, self._held.get(bound.replica.job_uid, NONE)
-        self._held[job_uid] = held + bound.resources if sign > 0 else held - bound.resources
-        if not any(self._held[job_uid].values()):
+        job_uid = bound.replica.job_uid
+        before = self._held.get(job_uid)
+        held = self._held[job_uid] = _changed(before, bound, sign)
+        if not held:
             del self._held[job_uid]
         elif sign > 0:
-            self._note_most(job_uid, self._held[job_uid])
+            self._note_most(job_uid, before, held)
 
-    def _note_most(self, job_uid: str, held: Resources) -> None:
+    def _note_most(self, job_uid: str, before: Resources | None, held: Resources) -> None:
         known = self._most_held.get(job_uid)
-        if known is None or not held.fits_in(known):
-            self._most_held[job_uid] = _most_of(known or NONE, held)
+        if known is None or known is before:  # as while its pods come one after the other
+            self._most_held[job_uid] = held
+        elif not held.fits_in(known):
+            self._most_held[job_uid] = _most_of(known, held)
 
     def note_planned(self, job_uid: str, demand: Resources) -> None:
         """Room is reserved for so much of a gang."""
@@ -255,7 +256,8 @@ class Cluster:
             self.rescales[job_uid] = rescale
             self.have_run.add(job_uid)
             if job_uid in self.jobs:
-                self._note_most(job_uid, self.jobs[job_uid].demand(rescale.target))
+                demand = self.jobs[job_uid].demand(rescale.target)
+                self._most_held[job_uid] = _most_of(self._most_held.get(job_uid, NONE), demand)
             self.priority_of(job_uid)  # remembered while the job has no pods
 
     def _is_larger(self, job_uid: str, rescale: ProfileRescale) -> bool:
@@ -367,6 +369,12 @@ class Cluster:
     def free(self, node: str) -> Resources:
         """What bound pods leave of a node; below zero where others have overcommitted it."""
         return self.nodes[node].allocatable - self._used.get(node, NONE)
+
+
+def _changed(before: Resources | None, bound: BoundPod, sign: int) -> Resources:
+    if before is None:
+        before = NONE
+    return before + bound.resources if sign > 0 else before - bound.resources
 
 
 def _most_of(left: Resources, right: Resources) -> Resources:

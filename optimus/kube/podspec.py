@@ -422,7 +422,7 @@ def constraints_of(spec: PodSpec) -> NodeConstraints:
     """Which nodes a pod with this spec may go to."""
     selector = tuple(sorted(_few((spec.node_selector or {}).items())))
     affinity, tolerations = _affinity(spec.affinity), _few(spec.tolerations)
-    is_small = sum(map(_size_of, affinity)) <= MOST_ITEMS
+    is_small = not affinity or sum(map(_size_of, affinity)) <= MOST_ITEMS
     shared = _shared_constraints if is_small else _shared_constraints.__wrapped__
     return shared(selector, affinity, tolerations)
 
@@ -489,14 +489,18 @@ def _is_cut(spec: PodSpec) -> bool:
 
 def _has_more_kinds(spec: PodSpec) -> bool:
     """Whether it has more containers, or names more kinds of resources, than are counted."""
-    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    containers = spec.containers or []
+    if spec.init_containers:
+        containers = [*containers, *spec.init_containers]
     if len(containers) > _MOST_CONTAINERS:
         return True
-    stated = [each.resources for each in containers if each.resources]
-    amounts = [each for found in stated for each in (found.requests, found.limits) if each]
-    if sum(map(len, amounts)) + len(spec.overhead or ()) <= MOST_KINDS:
+    amounts = [spec.overhead] if spec.overhead else []
+    for each in containers:
+        if each.resources:
+            amounts += [each.resources.requests or {}, each.resources.limits or {}]
+    if sum(map(len, amounts)) <= MOST_KINDS:
         return False  # as nearly always
-    return len({*(spec.overhead or ()), *(name for each in amounts for name in each)}) > MOST_KINDS
+    return len({name for each in amounts for name in each}) > MOST_KINDS
 
 
 @lru_cache(maxsize=4096)
@@ -506,6 +510,8 @@ def _shared_rules(rules: PodRules) -> PodRules:
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     containers = spec.containers or []
+    if not spec.init_containers and not any(container.ports for container in containers):
+        return ()  # as most pods
     if spec.init_containers:
         sidecars = [each for each in spec.init_containers if each.restart_policy == "Always"]
         containers = [*containers, *sidecars]
