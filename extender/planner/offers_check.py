@@ -99,8 +99,9 @@ class OffersCheck:
         assert pod.replica is not None
         found: dict[str, Resources] = {}
         for each in self._state.cluster.waiting_pods(pod.replica.job_uid):
-            if each.nominated_node and each.uid != pod.uid:
-                found[each.nominated_node] = found.get(each.nominated_node, NONE) + each.resources
+            node = each.nominated_node
+            if node in self._state.cluster.nodes and each.uid != pod.uid:  # it may be gone
+                found[node] = found.get(node, NONE) + each.resources
         return found
 
     def full_of_nominated(self, pod: Pod) -> set[str]:

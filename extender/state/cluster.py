@@ -129,7 +129,7 @@ class Cluster:
         else:
             node = was.node
             stays = now is not None and now.node == node and was.resources.fits_in(now.resources)
-        if node is not None and not stays:
+        if node in self.nodes and not stays:  # anybody may name others, without end
             self.releases += 1
             self.released_at[node] = self.releases
 
@@ -141,7 +141,7 @@ class Cluster:
             for bound, sign in ((was, -1), (now, 1)):
                 if bound is None:
                     continue
-                self._used[bound.node] = _changed(self._used.get(bound.node), bound, sign)
+                self._used[bound.node] = _changed(self._used.get(bound.node, NONE), bound, sign)
                 self.changed_nodes.add(bound.node)
                 self._count_held(bound, sign)
         if before is not None and was is not None and (after is None or now is None):
@@ -156,14 +156,14 @@ class Cluster:
         if bound.replica is None:
             return
         job_uid = bound.replica.job_uid
-        before = self._held.get(job_uid)
+        before = self._held.get(job_uid, NONE)
         held = self._held[job_uid] = _changed(before, bound, sign)
         if not held:
             del self._held[job_uid]
         elif sign > 0:
             self._note_most(job_uid, before, held)
 
-    def _note_most(self, job_uid: str, before: Resources | None, held: Resources) -> None:
+    def _note_most(self, job_uid: str, before: Resources, held: Resources) -> None:
         known = self._most_held.get(job_uid)
         if known is None or known is before:  # as while its pods come one after the other
             self._most_held[job_uid] = held
@@ -371,9 +371,7 @@ class Cluster:
         return self.nodes[node].allocatable - self._used.get(node, NONE)
 
 
-def _changed(before: Resources | None, bound: BoundPod, sign: int) -> Resources:
-    if before is None:
-        before = NONE
+def _changed(before: Resources, bound: BoundPod, sign: int) -> Resources:
     return before + bound.resources if sign > 0 else before - bound.resources
 
 

@@ -111,6 +111,19 @@ def test_a_node_full_of_nominated_pods_of_the_gang_does_not_count_as_not_offered
     assert cluster.place(names[2]) is not None
 
 
+def test_pods_of_the_gang_may_be_nominated_for_a_node_that_is_not_there() -> None:
+    cluster = FakeCluster({"a": 1, "b": 2})
+    first, *others = cluster.job("j", 0, 3)
+    for name in others:
+        cluster.change(cluster.pods[name], nominated_node="gone")
+    planned = cluster.ask(first, ["a", "b"]).kept
+    assert planned
+    assert cluster.ask(first, [node for node in "ab" if node not in planned]).kept == ()
+    for name in others:
+        cluster.change(cluster.pods[name], nominated_node=None)
+    assert "gone" not in cluster.state.cluster.released_at
+
+
 @pytest.mark.parametrize("truth", [2, 4])
 def test_a_gang_that_is_always_refused_is_asked_about_less_and_less_often(truth: int) -> None:
     cluster = FakeCluster({"a": truth, "b": 9})
