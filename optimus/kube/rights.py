@@ -71,7 +71,7 @@ AUTOSCALER_RIGHTS: Final = (
     *_rights("get list watch create delete", GROUP, f"{PROFILES} {WORKLOAD_PROFILES}"),
     *_rights("get patch", GROUP, f"{PROFILES}/status {WORKLOAD_PROFILES}/status"),
     *_rights("list watch create patch", "", "events"),
-    *_rights("list watch", "", "resourcequotas limitranges"),
+    *_rights("list watch", "", "resourcequotas"),
     *_rights("list watch", "scheduling.k8s.io", "priorityclasses"),
 )
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from autoscaler.jobs.managed import Holds
 from autoscaler.jobs.state import JobState
-from autoscaler.preemption.controller import PreemptionConfig
+from autoscaler.preemption import PreemptionConfig
 from optimus.jobs import Counts
-from optimus.kube.budgets import Budget
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import ErrorKind
 from optimus.kube.nodes import ClusterNode
@@ -41,7 +40,6 @@ class ScarceCluster(FakeCluster):
     """Nodes of so many CPUs; pods that find no room wait for it, those of a high priority first."""
 
     nodes: dict[str, int] = field(default_factory=dict)
-    stored_budgets: tuple[Budget, ...] | Refused = ()
     pod_specs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By job, what the specs of its pods have besides."""
 
@@ -142,9 +140,6 @@ class ScarceCluster(FakeCluster):
             for name, cpus in self.nodes.items()
         ]
         return jobs, nodes, pods
-
-    def read_budgets(self) -> tuple[Budget, ...] | Refused:
-        return self.stored_budgets
 
     def suspend(
         self,

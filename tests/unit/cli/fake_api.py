@@ -101,7 +101,6 @@ class FakeApi:
             "events": (),
             "nodes": self.nodes,
             "resourcequotas": self.quotas,
-            "limitranges": (),
             "priorityclasses": (),
         }
         parts = path.strip("/").split("/")
