@@ -27,9 +27,8 @@ from optimus.kube.pods import Pod
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.placement.gang import Gang, Placement
-from optimus.placement.queue.order import AGE_LIMIT_SECONDS, OrderKey, WaitingGang, order_key
 from optimus.rescale.words import PauseReason
-from optimus.resources import NONE, Resources, total
+from optimus.resources import NONE, Resources
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,6 +68,10 @@ class _Waiting(NamedTuple):
     @property
     def priority(self) -> int:
         return min(pod.priority for pod in self.pods)
+
+    @property
+    def since(self) -> float:
+        return max(pod.created_at for pod in self.pods)
 
 
 class _BackOff(NamedTuple):
@@ -225,26 +228,15 @@ class GangPreemption:
         self._events.emit_on(observation.jobs[job.uid], event)
 
     def _waiting(self, managed: ManagedJobs, observation: Observation) -> list[_Waiting]:
-        """The gangs that kube-scheduler has refused and that may preempt, in order."""
-        capacity = total(node.allocatable for node in observation.snapshot.nodes)
-
-        def order(each: _Waiting) -> OrderKey:
-            state = managed.states.get(each.job.uid)
-            queued = WaitingGang(
-                each.job.uid,
-                total(pod.resources for pod in each.pods if pod.node is None),
-                max(pod.created_at for pod in each.pods),
-                state is not None and bool(state.record.gang_uids),
-                each.priority,
-            )
-            return order_key(queued, capacity, observation.at, AGE_LIMIT_SECONDS)
-
+        """The gangs that kube-scheduler has refused and that may preempt: the highest priority
+        first, then the oldest."""
         found = (
             _Waiting(job, _staying(observation, job.uid))
             for job in observation.snapshot.jobs
             if not job.suspended and not _is_moving(managed, job.uid)
         )
-        return sorted(filter(self._may_preempt, found), key=order)
+        may_preempt = filter(self._may_preempt, found)
+        return sorted(may_preempt, key=lambda each: (-each.priority, each.since, each.job.uid))
 
     def _may_preempt(self, waiting: _Waiting) -> bool:
         """Whether more capacity may be all that a whole gang lacks, and its pods may preempt."""

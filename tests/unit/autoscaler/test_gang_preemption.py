@@ -200,16 +200,17 @@ def test_the_youngest_of_the_lowest_priority_first_and_nobody_in_vain() -> None:
     assert made.preempted() == {"large"}, "what old would leave is on another node"
 
 
-def test_the_smaller_of_two_gangs_is_made_room_for_first() -> None:
+def test_the_higher_then_the_older_of_two_gangs_is_made_room_for_first() -> None:
     made = PreemptingCluster({"a": 4})
     made.run("low", 1, 3)
-    made.submit("large", 1, 3, priority=5)
-    made.submit("small", 1, 1, priority=5)
+    made.submit("older", 1, 3, priority=5)
+    made.settle_scheduler()
+    made.submit("small", priority=5)
     made.step()
-    assert made.events("small") == ["Preempting"]
+    assert made.events("older") == ["Preempting"]
 
 
-def test_only_one_preemption_at_a_time_on_the_same_nodes() -> None:
+def test_only_one_preemption_at_a_time() -> None:
     made = PreemptingCluster({"a": 2, "b": 2})
     made.run("one")
     made.run("two")
