@@ -158,6 +158,7 @@ class Controller:
         self.last_tick_at: float | None = None
         self._components = components
         self._quota_locks = QuotaLocks(components.events)
+        self._observation: Observation | None = None
         self._timing = timing
         self._dry_run = dry_run
         self._clock = clock
@@ -189,7 +190,7 @@ class Controller:
         observation = self._components.observer.observe(now)
         preemption = self._components.preemption
         with self._guard("preemption"):
-            self._quota_locks.observe(observation, self.managed)
+            self._observation = observation
             if preemption is not None:
                 preemption.observe(observation)
         leaving = self.managed.update(observation)
@@ -273,7 +274,10 @@ class Controller:
 
     def _pause_goes_on(self, uid: str, preemption: Preemption) -> bool:
         if preemption.by_quota:
-            return self._quota_locks.goes_on(uid, preemption)
+            observation = self._observation
+            return observation is not None and self._quota_locks.goes_on(
+                uid, preemption, observation, self.managed.states
+            )
         gangs = self._components.preemption
         return gangs is not None and gangs.goes_on(preemption)
 
@@ -281,8 +285,9 @@ class Controller:
         """Before rescales are advanced: a job that is paused stops in this tick."""
         decider, managed = self._components.decider, self.managed
         may_begin = not self._timing.holds.is_closed(now)
-        with self._guard("quotas"):
-            self._quota_locks.step(managed, observation, may_begin=may_begin)
+        if observation.snapshot.quotas or any(state.gang.missing for state in managed):
+            with self._guard("quotas"):
+                self._quota_locks.step(managed, observation, may_begin=may_begin)
         preemption = self._components.preemption
         if preemption is not None:
             with self._guard("preemption"):

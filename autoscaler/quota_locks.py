@@ -123,26 +123,23 @@ def _is_within(asked: Resources, room: Resources, quota: Quota) -> bool:
 
 
 class QuotaLocks:
-    """Called once in each tick: ``observe`` before the managed jobs are updated, then ``step``."""
+    """``step`` is called in each tick in which there are quotas, or a managed job lacks pods."""
 
     def __init__(self, events: JobEvents) -> None:
         self._events = events
-        self._observation: Observation | None = None
-        self._states: Mapping[str, JobState] = {}
         self._pods: dict[str, tuple[int, float]] = {}
         """How many pods each gang in part has, and since when, by UID."""
         self._refused_at: dict[str, float] = {}
         """When a quota had no room for the missing pods of a gang last, by UID."""
 
-    def observe(self, observation: Observation, managed: ManagedJobs) -> None:
-        """Take in an observation."""
-        self._observation, self._states = observation, managed.states
-
-    def goes_on(self, uid: str, preemption: Preemption) -> bool:
-        """Whether a job is to stay paused for the gang, at the last observation."""
-        observation = self._observation
-        if observation is None:
-            return False
+    def goes_on(
+        self,
+        uid: str,
+        preemption: Preemption,
+        observation: Observation,
+        states: Mapping[str, JobState],
+    ) -> bool:
+        """Whether a job is to stay paused for the gang; ``states`` are those of managed jobs."""
         gang, job = observation.jobs.get(preemption.uid), observation.jobs.get(uid)
         if job is None or job.active is None:
             return False
@@ -155,27 +152,33 @@ class QuotaLocks:
             if not _is_within(demand, quota.room, quota):
                 if not is_over:
                     return True
-            elif not _is_within(demand, room - self._lacked_before(job, quota), quota):
+            elif not _is_within(
+                demand, room - self._lacked_before(job, quota, observation, states), quota
+            ):
                 return True
         return False
 
-    def _lacked_before(self, job: TrainingJob, quota: Quota) -> Resources:
-        """What gangs before a job still lack of a quota, unless they have not taken it in vain."""
-        observation = self._observation
-        assert observation is not None
+    def _lacked_before(
+        self,
+        job: TrainingJob,
+        quota: Quota,
+        observation: Observation,
+        states: Mapping[str, JobState],
+    ) -> Resources:
+        """What gangs before a job still lack of a quota, unless there was room for it in vain."""
         lacked = [NONE]
         for uid, charge in quota.charges.items():
-            other, state = observation.jobs[uid], self._states.get(uid)
+            other, state = observation.jobs[uid], states.get(uid)
             moves = state is not None and state.rescale is not None
             since = self._pods[uid][1] if uid in self._pods else observation.at
             since = max(since, self._refused_at.get(uid, since))
             if other.active is None or (_is_stopped(other) and not moves):
                 continue
-            if _order(other, state) > _order(job, self._states.get(job.uid)):
+            if _order(other, state) > _order(job, states.get(job.uid)):
                 continue
             demand = charge.at(other.active.counts)
             if _is_within(demand, quota.room, quota) and observation.at - since < _VAIN_SECONDS:
-                lacked.append(demand - charge.held)
+                lacked.append(demand.beyond(charge.held))
         return total(lacked)
 
     def step(self, managed: ManagedJobs, observation: Observation, *, may_begin: bool) -> None:
@@ -273,7 +276,7 @@ def _part(uid: str, state: JobState | None, observation: Observation) -> _Part |
     if state is not None and (state.rescale is not None or state.gang.is_ending):
         return None
     size = sum(job.active.counts) + sum(role.count for role in job.active.fixed)
-    if state is not None and len(state.gang.uids) >= size:
+    if state is not None and not state.gang.missing:
         return None
     pods = observation.pods.get(uid, ())
     staying = sum(not pod.leaving for pod in pods)

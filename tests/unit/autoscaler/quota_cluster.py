@@ -2,11 +2,13 @@
 quota are refused. The operator tries a refused job again once something of the job changes."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoscaler.cluster import Observation
 from optimus.kube.admission import Priorities, quotas_of
+from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.quotas import PriorityClass, decode_quota
 from optimus.kube.times import format_second
 from optimus.resources import Resources
@@ -41,13 +43,18 @@ class QuotaCluster(FakeCluster):
         fake.manifest["status"]["conditions"] = []
         fake.runs += not fake.pods
         known = {pod["metadata"]["name"] for pod in fake.pods}
-        for role, count in zip(("ps", "worker"), fake.counts, strict=True):
+        wanted = {role.lower(): each["replicas"] for role, each in fake.replicas.items()}
+        for role, count in wanted.items():
             for index in range(count):
                 if f"{fake.name}-{role}-{index}" not in known:
                     self._create(fake, role, index)
-        if len(fake.pods) == sum(fake.counts):
+        if len(fake.pods) == sum(wanted.values()):
             for pod in fake.pods:
                 pod["spec"]["nodeName"], pod["status"]["phase"] = "n", "Running"
+
+    def _train(self, fake: FakeJob, seconds: float) -> None:
+        if fake.kind == "TFJob":
+            super()._train(fake, seconds)
 
     def _create(self, fake: FakeJob, role: str, index: int) -> None:
         if fake.name in self.never or self.tried.get(fake.name) == fake.version:
@@ -109,11 +116,19 @@ class QuotaScene:
     def allow(self, amount: str, name: str = "pods") -> None:
         self.cluster.hard = {"training": {name: amount}}
 
-    def submit(self, name: str, ps: int, workers: int, **annotations: str) -> FakeJob:
-        """A job that never changes its counts by itself; later ones are younger."""
+    def submit(
+        self, name: str, ps: int, workers: int, kind: str = "TFJob", **annotations: str
+    ) -> FakeJob:
+        """A job that never changes its counts by itself; later ones are younger. A PyTorchJob has
+        as many Masters as PSs are named."""
         counts = {"min_ps": ps, "max_ps": ps, "min_workers": workers, "max_workers": workers}
         bounds = {key: str(count) for key, count in counts.items()} if annotations else {}
         job = tf_job(name, ps, workers, **annotations, **bounds)
+        if kind != "TFJob":
+            roles, job.kind = job.manifest["spec"].pop("tfReplicaSpecs"), kind
+            names = {"MXJob": "Server"}.get(kind, "Master"), "Worker"
+            specs = dict(zip(names, (roles["PS"], roles["Worker"]), strict=True))
+            job.manifest["spec"][JOB_KINDS[kind].replica_specs] = specs
         resources = {"requests": AMOUNTS, "limits": AMOUNTS}
         for role in job.replicas.values():
             role["template"]["spec"]["containers"][0]["resources"] = resources
@@ -123,13 +138,18 @@ class QuotaScene:
         self.cluster.pass_time(1)
         return job
 
-    def two_halves(self, name: str = "pods", **later: str) -> None:
+    def two_halves(
+        self,
+        name: str = "pods",
+        kinds: tuple[str, str] = ("TFJob", "TFJob"),
+        later: Mapping[str, str] = GOAL,
+    ) -> None:
         """Two jobs of four pods, each with two, where four are allowed."""
         unit = "Gi" if "memory" in name else ""
         self.allow(f"2{unit}", name)
-        self.submit("qa", 1, 3, **GOAL)
+        self.submit("qa", 1, 3, kinds[0], **GOAL)
         self.allow(f"4{unit}", name)
-        self.submit("qb", 1, 3, **(later or GOAL))
+        self.submit("qb", 1, 3, kinds[1], **later)
         assert [self.pods("qa"), self.pods("qb")] == [2, 2]
 
     def pods(self, name: str) -> int:
@@ -137,7 +157,9 @@ class QuotaScene:
 
     def whole(self) -> set[str]:
         jobs = self.cluster.jobs.values()
-        return {job.name for job in jobs if len(job.pods) == sum(job.counts) and not job.suspended}
+        return {
+            job.name for job in jobs if any(each["spec"].get("nodeName") for each in job.pods)
+        } - self.paused()
 
     def paused(self) -> set[str]:
         return {job.name for job in self.cluster.jobs.values() if job.suspended}

@@ -71,6 +71,21 @@ def test_of_two_gangs_that_hold_halves_of_a_quota_the_later_makes_way_for_the_fi
     assert made.cluster.reasons("qb").count("Preempted") == 1
 
 
+def test_a_job_of_another_kind_is_made_way_for_and_told_what_to_do() -> None:
+    made = QuotaScene()
+    made.two_halves(kinds=("PyTorchJob", "TFJob"))
+    made.harness.run(100)
+    assert made.paused() == {"qb"}
+    made.cluster.jobs["qa"].changed()  # the operator tries it again
+    made.harness.run(10)
+    assert made.whole() == {"qa"}
+    other = QuotaScene()
+    other.two_halves(kinds=("TFJob", "PyTorchJob"))
+    other.harness.run(60)
+    assert not other.paused()
+    assert "kubectl patch pytorchjob qb -n team" in other.message("qb", "HoldsQuota")
+
+
 def test_three_gangs_run_one_after_the_other_and_nobody_is_paused_in_vain() -> None:
     made = QuotaScene()
     for number, name in enumerate("abc"):
@@ -170,7 +185,7 @@ def test_another_leader_keeps_the_pause() -> None:
 )
 def test_a_job_that_may_not_be_paused_gets_an_event(annotations: dict[str, str]) -> None:
     made = QuotaScene()
-    made.two_halves(**annotations)
+    made.two_halves(later=annotations)
     made.harness.run(60)
     assert not made.paused()
     message = made.message("qb", "HoldsQuota")
