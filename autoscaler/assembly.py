@@ -98,17 +98,11 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
         CompletionRequester(access.pods, events),
         _stragglers(config.replacement, process.rotation, events, metrics),
         process.page,
-        _preemption(config.preemption, events, metrics),
+        config.preemption and GangPreemption(config.preemption, events, metrics),
     )
     return Controller(
         components, config.timing, process.clock, dry_run=process.dry_run, instance=instance
     )
-
-
-def _preemption(
-    config: PreemptionConfig | None, events: JobEvents, metrics: Metrics
-) -> GangPreemption | None:
-    return None if config is None else GangPreemption(config, events, metrics)
 
 
 def _stragglers(

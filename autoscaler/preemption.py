@@ -11,7 +11,7 @@ gang and since when, so that any leader goes on with it.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -28,7 +28,6 @@ from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.placement.gang import Gang, Placement
 from optimus.rescale.words import PauseReason
-from optimus.resources import NONE, Resources
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,9 +36,6 @@ BACK_OFF_SECONDS: Final = 60.0
 
 _LOOK_AGAIN_SECONDS: Final = 10.0
 """A gang for which no jobs were found is considered again after this time."""
-
-_MOST_CONSIDERED: Final = 4
-"""Maximum number of waiting gangs considered in one tick."""
 
 _MOST_AHEAD_SECONDS: Final = 60.0
 """How far another process's clock may be ahead."""
@@ -151,18 +147,13 @@ class GangPreemption:
         if self._begun is not None:
             waiting = [each for each in waiting if each.job.uid == self._begun.uid]
         else:
-            free = (each for each in waiting if not self._backs_off(each.job.uid, at))
-            waiting = list(free)[:_MOST_CONSIDERED] if may_begin else []
-        for each in waiting:
-            if self._help(each, managed, make_plan()):
-                return
+            ends = {uid: each.ends_at for uid, each in self._back_offs.items()}
+            waiting = [each for each in waiting if may_begin and at >= ends.get(each.job.uid, at)]
+        if waiting:
+            self._help(waiting[0], managed, make_plan())
 
-    def _backs_off(self, uid: str, at: float) -> bool:
-        known = self._back_offs.get(uid)
-        return known is not None and at < known.ends_at
-
-    def _help(self, waiting: _Waiting, managed: ManagedJobs, plan: CapacityPlan) -> bool:
-        """Pause jobs for one gang where it does not fit; returns whether any are."""
+    def _help(self, waiting: _Waiting, managed: ManagedJobs, plan: CapacityPlan) -> None:
+        """Pause jobs for one gang where it does not fit."""
         observation, uid = self._observation, waiting.job.uid
         assert observation is not None
         capacity = plan.capacity
@@ -170,35 +161,43 @@ class GangPreemption:
         gang = Gang.of(waiting.job)
         members = (replace(each, node=nodes.get(gang.replica(each))) for each in gang.members)
         gang = replace(gang, members=tuple(members))
-        for node, amount in _nominated(observation, uid).items():
+        others = (pod for of, pods in observation.pods.items() if of != uid for pod in pods)
+        for pod in others:  # those that the extender has planned are about to take their nodes
+            node = None if pod.leaving or pod.node else pod.nominated_node
             if node in capacity.row_of:
-                plan.take(node, amount)
+                plan.take(node, pod.resources)
         _give(plan, _leaving(managed, observation, uid))
 
         def fits(given: Sequence[TrainingJob]) -> bool:
             mark = capacity.mark()
             for each in given:
-                _give(plan, _taken_by(observation.pods[each.uid]))
+                _give(plan, observation.pods[each.uid])
             answer = plan.rule.place(gang, capacity)
             capacity.undo_to(mark)
             return isinstance(answer, Placement)
 
         if fits(()):
             self._misfits = 0
-            return False
+            self._look_again(uid)
+            return
         victims = []
         if not self._has_chosen:
             victims = choose_victims(self._candidates(waiting.priority, managed), fits)
         if victims:
             self._pause(waiting, victims, managed)
         elif self._begun is None:
-            before = self._back_offs.get(uid, _BackOff(0.0))
-            self._back_offs[uid] = before._replace(ends_at=observation.at + _LOOK_AGAIN_SECONDS)
+            self._look_again(uid)
         else:
             self._misfits += 1
             if self._misfits == _MOST_MISFITS:
                 self._given_up_at = max(observation.at, self._begun.at)
-        return bool(victims)
+
+    def _look_again(self, uid: str) -> None:
+        """Let the gangs behind this one be considered before it is again."""
+        assert self._observation is not None
+        before = self._back_offs.get(uid, _BackOff(0.0))
+        ends_at = self._observation.at + _LOOK_AGAIN_SECONDS
+        self._back_offs[uid] = before._replace(ends_at=ends_at)
 
     def _pause(
         self, waiting: _Waiting, victims: Iterable[TrainingJob], managed: ManagedJobs
@@ -285,18 +284,8 @@ def _is_moving(managed: ManagedJobs, uid: str) -> bool:
     return state is not None and state.rescale is not None
 
 
-def _nominated(observation: Observation, besides: str) -> dict[str, Resources]:
-    """What pods that the extender has planned are about to take, by node, without one job."""
-    return _sums(
-        (pod.nominated_node, pod.resources)
-        for uid, pods in observation.pods.items()
-        for pod in pods
-        if uid != besides and pod.nominated_node and pod.node is None and not pod.leaving
-    )
-
-
-def _leaving(managed: ManagedJobs, observation: Observation, gang_uid: str) -> dict[str, Resources]:
-    """What pods take that are being deleted, or are those of jobs paused for this gang.
+def _leaving(managed: ManagedJobs, observation: Observation, gang_uid: str) -> Iterator[Pod]:
+    """The pods that are being deleted, or are those of jobs paused for this gang.
 
     What the pods of another job that is rescaled or paused leave is kept for others."""
 
@@ -308,25 +297,13 @@ def _leaving(managed: ManagedJobs, observation: Observation, gang_uid: str) -> d
         return pod.leaving and pod.replica is not None and not _is_moving(managed, uid)
 
     pods = observation.pods.items()
-    return _taken_by(pod for uid, of_job in pods for pod in of_job if leaves(pod, uid))
+    return (pod for uid, of_job in pods for pod in of_job if leaves(pod, uid))
 
 
-def _give(plan: CapacityPlan, amounts: Mapping[str, Resources]) -> None:
-    """Give back what takes so much of nodes now."""
+def _give(plan: CapacityPlan, pods: Iterable[Pod]) -> None:
+    """Give back what these pods take of nodes now."""
     capacity = plan.capacity
-    for node, amount in amounts.items():
-        row, vector = capacity.row_of.get(node), capacity.vector(amount)
+    for bound in filter(None, (pod.bound() for pod in pods)):
+        row, vector = capacity.row_of.get(bound.node), capacity.vector(bound.resources)
         if row is not None and vector is not None:
             capacity.give_back(row, vector)
-
-
-def _taken_by(pods: Iterable[Pod]) -> dict[str, Resources]:
-    bound = (pod.bound() for pod in pods)
-    return _sums((each.node, each.resources) for each in bound if each is not None)
-
-
-def _sums(amounts: Iterable[tuple[str, Resources]]) -> dict[str, Resources]:
-    sums: dict[str, Resources] = {}
-    for node, amount in amounts:
-        sums[node] = sums.get(node, NONE) + amount
-    return sums

@@ -30,14 +30,11 @@ from optimus.rescale.words import PauseReason
 from optimus.resources import NONE, Resources, total
 
 _SETTLED_SECONDS: Final = 15.0
-"""A gang whose pods have been the same for so long gets no more of them by itself."""
+"""A gang whose pods have been the same for so long gets no more of them by itself: the operator
+tries at growing distances, at last every quarter of an hour."""
 
 _VAIN_SECONDS: Final = 120.0
 """A gang that has not taken its pods' room of a quota for so long lacks something else."""
-
-_RETRY_SECONDS: Final = 30.0
-"""So long after a quota has room again the operator may take to create the pods that were refused:
-it tries at growing distances, at last every quarter of an hour."""
 
 
 @dataclass(slots=True)
@@ -199,7 +196,7 @@ class QuotaLocks:
             return
         for _, line in groupby(refused, key=lambda part: part.job.namespace):
             self._help_first(list(line), observation.at)
-        self._retry(parts, observation.at)
+        self._retry(parts, managed, observation.at)
 
     def _parts(self, managed: ManagedJobs, observation: Observation) -> Iterable[_Part]:
         """The gangs that have lacked the same pods for a while."""
@@ -222,18 +219,21 @@ class QuotaLocks:
 
     def _help_first(self, line: Sequence[_Part], at: float) -> None:
         """Pause others of one namespace for the first that a quota can hold."""
-        first = next((part for part in line if part.can_ever_fit), None)
-        if first is None:
+        possible = [part for part in line if part.can_ever_fit]
+        if not possible:
             return
-        behind = [part for part in line[line.index(first) + 1 :] if part.can_ever_fit]
+        first, *behind = possible
         others = [part for part in line if not part.can_ever_fit] + behind[::-1]
         others = [part for part in others if part.staying]
 
         def fits(given: Sequence[_Part]) -> bool:
-            return all(
-                _is_within(first.missing(quota), _after(quota, given), quota)
-                for quota in first.quotas
-            )
+            """Once these have given theirs back, and leaving pods are gone."""
+            uids = {part.job.uid for part in given}
+            for quota in first.quotas:
+                kept = (each.held for uid, each in quota.charges.items() if uid not in uids)
+                if not _is_within(first.missing(quota), quota.room - total(kept), quota):
+                    return False
+            return True
 
         victims = choose_victims([part for part in others if part.may_be_paused], fits)
         if victims:
@@ -244,19 +244,18 @@ class QuotaLocks:
                 if not part.may_be_paused:
                     self._events.holds_quota(part.job, first.job)
 
-    def _retry(self, parts: Sequence[_Part], at: float) -> None:
+    def _retry(self, parts: Sequence[_Part], managed: ManagedJobs, at: float) -> None:
         """Have the operator create the pods for which a quota has room again: it sees at once that
         a job is resumed, and nothing of a gang that was never whole is lost."""
-        tried = set[str]()
+        # What a gang gives back, to be created anew as a whole, is not for those behind it.
+        tried = {state.job.key.namespace for state in managed if state.rescale is not None}
         for part in parts:
             uid, state, namespace = part.job.uid, part.state, part.job.namespace
-            waited_seconds = at - self._refused_at.get(uid, at)
             if part.refused_by is not None or uid not in self._refused_at or namespace in tried:
                 continue
-            tried.add(namespace)  # what it gives back is not for those behind it
-            if state is None or not part.may_be_paused or state.record.gang_uids:
-                continue
-            if waited_seconds >= _RETRY_SECONDS:
+            tried.add(namespace)
+            is_due = at - self._refused_at[uid] >= _SETTLED_SECONDS and part.may_be_paused
+            if is_due and state is not None and not state.record.gang_uids:
                 del self._refused_at[uid]
                 purpose, why = RescalePurpose.TAKE_BACK, "its quota has room for its missing pods"
                 state.begin(purpose.id_of(f"{at:.0f}"), at, state.job.counts, why, purpose)
@@ -283,14 +282,6 @@ def _part(uid: str, state: JobState | None, observation: Observation) -> _Part |
     if staying >= size or any(pod.finished for pod in pods):
         return None
     return _Part(job, state, staying, size)
-
-
-def _after(quota: Quota, given: Iterable[_Part]) -> Resources:
-    """What is left of a quota once these have given theirs back, and leaving pods are gone."""
-    charges = quota.charges
-    freed = (charges[part.job.uid].held for part in given if part.job.uid in charges)
-    leaving = (each.leaving for each in charges.values())
-    return _left(quota) + total(leaving) + total(freed)
 
 
 def _pause(victim: _Part, first: _Part, at: float) -> None:

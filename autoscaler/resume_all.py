@@ -11,12 +11,12 @@ import sys
 import time
 from typing import Final
 
-from autoscaler.settings import Settings, parse
+from autoscaler.settings import parse
 from optimus.kube.client import Client, connect
-from optimus.kube.errors import KubeError
+from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.job_list import stopped_jobs
-from optimus.kube.leases import LeaseStore
-from optimus.kube.results import Refused
+from optimus.kube.leases import Lease, LeaseStore
+from optimus.kube.results import Written
 from optimus.kube.writer import JobWriter
 from optimus.runtime.logs import log_to_stderr
 from optimus.runtime.settings import SettingsError
@@ -32,59 +32,45 @@ def main(arguments: list[str]) -> int:
     """Resume them; returns 1 where some could not be."""
     try:
         settings = parse(arguments, os.environ)
-    except SettingsError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    log_to_stderr(settings.log_level)
-    try:
+        log_to_stderr(settings.log_level)
         client = connect(settings.kubeconfig, user_agent="optimus-resume-all")
-        return _resume_all(settings, client)
-    except (KubeError, OSError) as error:
-        _LOG.error("%s", error)
+        if settings.leader_lease:
+            _take(LeaseStore(client, settings.leader_lease))
+        left = _resume_all(client)
+    except (SettingsError, KubeError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
         return 1
+    if left:
+        _LOG.error("still suspended: %s", ", ".join(left))
+    return int(bool(left))
 
 
-def _resume_all(settings: Settings, client: Client) -> int:
-    if settings.leader_lease and not _take(LeaseStore(client, settings.leader_lease)):
-        return 1
-    writer = JobWriter(client)
-    for number in range(_ROUNDS):
-        if number:
-            time.sleep(1.0)
-        jobs = stopped_jobs(client)
+def _resume_all(client: Client) -> list[str]:
+    """Returns the jobs that are still suspended."""
+    writer, jobs = JobWriter(client), stopped_jobs(client)
+    for _ in range(_ROUNDS):
         for job in jobs:
-            if job.job is None:
-                _LOG.warning("%s %s cannot be read: %s", job.kind, job.key, job.resume_line)
-                continue
-            answer = writer.resize_and_resume(job, job.job.counts)
-            if isinstance(answer, Refused):
-                _LOG.warning("%s", answer)
-            else:
-                _LOG.info("%s %s is resumed at %s", job.kind, job.key, job.job.counts)
-        # A rescale that was under way may have suspended one after it was listed.
-        if not jobs and number:
-            return 0
-    _LOG.error("still suspended: %s", ", ".join(str(job.key) for job in stopped_jobs(client)))
-    return 1
+            if job.job is not None:
+                answer = writer.resize_and_resume(job, job.job.counts)
+                _LOG.info("%s %s: %s", job.kind, job.key, answer)
+        time.sleep(1.0)
+        jobs = stopped_jobs(client)  # a rescale under way may have suspended one meanwhile
+        if not jobs:
+            break
+    return [f"{job.kind} {job.key}" for job in jobs]
 
 
-def _take(store: LeaseStore) -> bool:
+def _take(store: LeaseStore) -> None:
     """Take the Lease from whoever leads, which writes nothing from then on."""
     for _ in range(_ROUNDS):
-        found = store.read()
-        if isinstance(found, Refused):
-            _LOG.error("%s", found)
-            return False
-        at = time.time()
-        answer = (
-            store.create(_HOLDER, _LEASE_SECONDS, at)
-            if found is None
-            else store.acquire(found, _HOLDER, _LEASE_SECONDS, at)
-        )
-        if not isinstance(answer, Refused):
-            return True
-    _LOG.error("%s changes all the time: stop the autoscaler first", store)
-    return False
+        found, at = store.read(), time.time()
+        if isinstance(found, Lease):
+            answer = store.acquire(found, _HOLDER, _LEASE_SECONDS, at)
+        else:
+            answer = found or store.create(_HOLDER, _LEASE_SECONDS, at)
+        if isinstance(answer, Written):
+            return
+    raise KubeError(ErrorKind.CONFLICT, f"{store} cannot be taken: {answer}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from optimus.jobs import Job, LossGoal, ReplicaSpec
 from optimus.models import Vector
 from optimus.models.convergence import MEDIAN_OF, LossSeries
 from optimus.models.convergence.series import estimate_noise
-from optimus.models.forecast import epoch_rule, goal_is_met, losses_with_epochs
+from optimus.models.forecast import batch_rule, goal_is_met, losses_with_epochs
 from optimus.models.goals import meets
 from optimus.models.prior import goal_logs, speed_differences
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
@@ -101,7 +101,7 @@ def _samples(progress: TrainingProgress) -> tuple[SpeedSample, ...]:
 
 def _steps_per_epoch(job: Job, progress: TrainingProgress) -> float | None:
     own = progress.steps_per_epoch or job.steps_per_epoch
-    per_worker, workers = epoch_rule(job, progress)
+    per_worker, workers = batch_rule(job, progress, of_epoch=True)
     return own * workers if own is not None and per_worker else own
 
 

@@ -243,6 +243,7 @@ def test_what_the_extender_has_planned_for_others_is_not_counted_on() -> None:
     made.cluster.refuse_all()
     for pod in made.job("planned").pods:
         pod["status"]["nominatedNodeName"] = "b"
+    made.harness.controller.tick()  # the planned one is looked at first
     made.harness.controller.tick()
     assert made.preempted() == {"low"}
 
