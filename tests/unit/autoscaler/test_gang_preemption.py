@@ -102,16 +102,6 @@ def test_a_gang_that_does_not_fit_even_so_preempts_nobody() -> None:
     assert made.patches == []
 
 
-def test_a_gang_that_is_not_whole_preempts_nobody() -> None:
-    made = PreemptingCluster({"a": 2})
-    made.run("low")
-    made.submit("high", priority=5)
-    made.settle_scheduler()
-    del made.job("high").pods[1:]
-    made.step(8)
-    assert made.patches == []
-
-
 def test_a_gang_that_kube_scheduler_has_not_tried_preempts_nobody() -> None:
     made = two_jobs()
     made.cluster.pass_time(1)
@@ -136,16 +126,6 @@ def test_never_a_victim(spec: dict[str, Any], policy: dict[str, Any]) -> None:
     low.changed()
     made.submit("high", priority=5)
     made.step(3)
-    assert made.patches == []
-
-
-def test_never_a_job_that_has_ended() -> None:
-    made = two_jobs()
-    low = made.job("low")
-    low.manifest["status"]["conditions"] = [{"type": "Succeeded", "status": "True"}]
-    low.changed()
-    made.cluster.schedule()
-    made.harness.controller.tick()
     assert made.patches == []
 
 
@@ -251,33 +231,6 @@ def test_what_the_extender_has_planned_for_others_is_not_counted_on() -> None:
 # --- when it does not go as planned
 
 
-def test_a_new_process_goes_on_between_suspension_and_binding() -> None:
-    made = two_jobs()
-    made.step()
-    made.restart()
-    made.step(6)
-    assert made.running() == {"high"}
-    assert made.patches == ["suspend low", "resume low"]
-
-
-@pytest.mark.parametrize("calls", range(1, 40, 3))
-def test_a_process_that_ends_at_any_write_leaves_nobody_paused(calls: int) -> None:
-    made = two_jobs()
-    made.cluster.ends_at_write = made.cluster.writes + calls
-    for _ in range(12):
-        try:
-            made.step()
-        except ProcessEnded:
-            made.cluster.ends_at_write = None
-            made.restart()
-    assert made.running() == {"high"}
-    assert (made.job("low").suspended, made.mark_of("low")) == (False, "")
-    made.end("high")
-    made.step(3)
-    assert made.running() == {"low"}
-    assert not made.cluster.profiles
-
-
 def half_paused() -> PreemptingCluster:
     """Two jobs have to make room for ``high``; the process ends between the two."""
     made = PreemptingCluster({"a": 2, "b": 2})
@@ -311,19 +264,6 @@ def test_a_new_process_pauses_the_victims_that_the_last_one_had_not(profile: str
     assert made.events("second")[-2:] == ["Preempted", "Resumed"]
 
 
-def test_a_new_process_resumes_them_where_the_others_may_not_be_paused_any_more() -> None:
-    made = half_paused()
-    del made.cluster.profiles["second"]
-    second = made.job("second")
-    second.manifest["spec"]["runPolicy"]["managedBy"] = "kueue"
-    second.changed()
-    made.config = CONFIG._replace(seconds=20.0)
-    made.restart()
-    made.step(14)
-    assert made.running() == {"first", "second"}
-    assert made.patches == ["suspend first", "resume first"]
-
-
 def test_a_new_process_that_may_not_preempt_resumes_them() -> None:
     made = half_paused()
     made.config = None
@@ -331,15 +271,6 @@ def test_a_new_process_that_may_not_preempt_resumes_them() -> None:
     made.step(4)
     assert made.running() == {"first", "second"}
     assert not made.cluster.profiles
-
-
-def test_a_new_process_resumes_a_job_whose_profile_is_gone() -> None:
-    made = two_jobs()
-    made.step(2)
-    made.cluster.profiles.clear()
-    made.restart()
-    made.step(6)
-    assert (made.job("low").suspended, made.mark_of("low")) == (False, "")
 
 
 def test_a_gang_that_goes_away_meanwhile_leaves_its_room() -> None:
@@ -398,15 +329,6 @@ def test_a_job_that_its_user_resumes_is_only_unmarked() -> None:
     assert made.patches == ["suspend low", "unmark low"]
 
 
-def test_a_suspension_without_the_annotation_is_its_users() -> None:
-    made = two_jobs()
-    made.step()
-    made.job("low").annotate(suspended_by=None)
-    made.step(6)
-    assert made.patches == ["suspend low"]
-    assert made.job("low").suspended
-
-
 @pytest.mark.parametrize("instance", ["one", "another"])
 def test_a_mark_that_its_user_writes_pauses_nobody(instance: str) -> None:
     made = PreemptingCluster({"a": 2})
@@ -462,16 +384,3 @@ def test_what_paused_jobs_leave_is_not_for_others_to_grow_into() -> None:
     free = controller._components.decider.headroom(states, observation)
     found = free.counts_found(made.state("low"), Counts(1, 5), made.cluster.at)
     assert found.counts == Counts(1, 3)
-
-
-def test_a_job_without_workers_is_paused_and_resumed_like_any_other() -> None:
-    made = PreemptingCluster({"a": 2})
-    low = made.submit("low", 0, 0)
-    low.replicas["Chief"] = {"replicas": 2, "template": low.replicas["Worker"]["template"]}
-    made.cluster.chiefs["low"] = 2
-    made.settle_scheduler()
-    assert made.running() == {"low"}
-    made.submit("high", priority=5)
-    made.step(6)
-    assert made.running() == {"high"}
-    assert (made.patches, made.mark_of("low")) == (["suspend low", "resume low"], "")
