@@ -1,8 +1,10 @@
 """``python -m autoscaler.resume_all``: resumes every job that the autoscaler has paused or stopped.
 
-To be run before the autoscaler is removed for good: nobody else resumes these jobs. It takes the
-autoscaler's Lease first, so that none is paused again in the next minutes. Jobs that are suspended
-at their goal stay so. The settings are those of the autoscaler.
+To be run before the autoscaler is removed for good, or after: nobody else resumes these jobs. It
+takes the autoscaler's Lease, so that none is paused again in the next minutes. The leader's process
+ends by that, and where this runs in its container, this one, too: the jobs are resumed before, and
+run again it says that none is left. Jobs that are suspended at their goal stay so. The settings are
+those of the autoscaler.
 """
 
 import logging
@@ -13,7 +15,7 @@ from typing import Final
 
 from autoscaler.settings import parse
 from optimus.kube.client import Client, connect
-from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.errors import KubeError
 from optimus.kube.job_list import stopped_jobs
 from optimus.kube.leases import Lease, LeaseStore
 from optimus.kube.results import Written
@@ -34,21 +36,21 @@ def main(arguments: list[str]) -> int:
         settings = parse(arguments, os.environ)
         log_to_stderr(settings.log_level)
         client = connect(settings.kubeconfig, user_agent="optimus-resume-all")
+        left = _resume_all(client, 1)
         if settings.leader_lease:
             _take(LeaseStore(client, settings.leader_lease))
-        left = _resume_all(client)
+            left = _resume_all(client, _ROUNDS)
     except (SettingsError, KubeError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    if left:
-        _LOG.error("still suspended: %s", ", ".join(left))
+    sys.stdout.write(f"still stopped by the autoscaler: {', '.join(left) or 'no job'}\n")
     return int(bool(left))
 
 
-def _resume_all(client: Client) -> list[str]:
+def _resume_all(client: Client, rounds: int) -> list[str]:
     """Returns the jobs that are still suspended."""
     writer, jobs = JobWriter(client), stopped_jobs(client)
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         for job in jobs:
             if job.job is not None:
                 answer = writer.resize_and_resume(job, job.job.counts)
@@ -70,7 +72,7 @@ def _take(store: LeaseStore) -> None:
             answer = found or store.create(_HOLDER, _LEASE_SECONDS, at)
         if isinstance(answer, Written):
             return
-    raise KubeError(ErrorKind.CONFLICT, f"{store} cannot be taken: {answer}")
+    _LOG.warning("an autoscaler that leads may pause jobs again: %s", answer)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ def test_what_the_autoscaler_has_stopped_is_resumed_and_nothing_else(
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert done.stdout == "still stopped by the autoscaler: no job\n"
     stored = {
         name: api.get(in_namespace(KUBEFLOW, "team", PLURALS[kinds[name]], name)) for name in MARKS
     }
