@@ -26,7 +26,7 @@ from autoscaler.profile.events import JobEvents
 from autoscaler.profile.status import phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.profile.writer import ProfileRecorder
-from autoscaler.quota_locks import QuotaLocks
+from autoscaler.quota_deadlocks import QuotaDeadlocks
 from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
@@ -157,7 +157,7 @@ class Controller:
         )
         self.last_tick_at: float | None = None
         self._components = components
-        self._quota_locks = QuotaLocks(components.events)
+        self._quota_deadlocks = QuotaDeadlocks(components.events)
         self._observation: Observation | None = None
         self._timing = timing
         self._dry_run = dry_run
@@ -275,7 +275,7 @@ class Controller:
     def _pause_goes_on(self, uid: str, preemption: Preemption) -> bool:
         if preemption.by_quota:
             observation = self._observation
-            return observation is not None and self._quota_locks.goes_on(
+            return observation is not None and self._quota_deadlocks.goes_on(
                 uid, preemption, observation, self.managed.states
             )
         gangs = self._components.preemption
@@ -287,7 +287,7 @@ class Controller:
         may_begin = not self._timing.holds.is_closed(now)
         if observation.snapshot.quotas or any(state.gang.missing for state in managed):
             with self._guard("quotas"):
-                self._quota_locks.step(managed, observation, may_begin=may_begin)
+                self._quota_deadlocks.step(managed, observation, may_begin=may_begin)
         preemption = self._components.preemption
         if preemption is not None:
             with self._guard("preemption"):

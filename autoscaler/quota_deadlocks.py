@@ -119,7 +119,7 @@ def _is_within(asked: Resources, room: Resources, quota: Quota) -> bool:
     return all(asked[name] <= max(room[name], 0) for name in quota.limited)
 
 
-class QuotaLocks:
+class QuotaDeadlocks:
     """``step`` is called in each tick in which there are quotas, or a managed job lacks pods."""
 
     def __init__(self, events: JobEvents) -> None:
