@@ -199,7 +199,7 @@ class Controller:
         is_current = self._is_current(observation, now)
         self._replace_stragglers(observation, now, may_begin=is_current)
         if preemption is not None and is_current and not self._dry_run:
-            self._preempt(preemption, observation, now)
+            self._preempt(preemption, observation)
         self._advance_rescales(observation, now, may_begin=is_current)
         plan = None
         with self._guard("decisions"):
@@ -268,7 +268,7 @@ class Controller:
             with self._guard("stragglers"):
                 stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
 
-    def _preempt(self, preemption: GangPreemption, observation: Observation, now: float) -> None:
+    def _preempt(self, preemption: GangPreemption, observation: Observation) -> None:
         """Before rescales are advanced: a job that is paused stops in this tick."""
         decider, managed = self._components.decider, self.managed
         with self._guard("preemption"):
@@ -276,7 +276,7 @@ class Controller:
                 managed,
                 observation,
                 lambda: decider.free_capacity(managed.states, observation),
-                may_begin=not self._timing.holds.is_closed(now),
+                may_begin=not self._timing.holds.recommend,
             )
 
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
