@@ -23,8 +23,8 @@ from optimus.jobs import (
     ReplicaSpec,
     RescaleRule,
     TrainingMode,
+    default_workload,
 )
-from optimus.lifecycle.workloads import default_workload
 from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
 from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, Training
