@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from optimus.cli.command import INCOMPLETE, BadInput
 from optimus.cli.completion import context_names, job_names
 
-if TYPE_CHECKING:  # these need the packages of the extra "cluster"
+if TYPE_CHECKING:  # loaded by the commands that ask a cluster
     from optimus.kube.client import Client
     from optimus.kube.errors import KubeError
 
@@ -55,14 +55,10 @@ def add_job(parser: argparse.ArgumentParser, text: str, nargs: str | None = None
 @contextmanager
 def connected(options: argparse.Namespace, command: str) -> Iterator[Connection]:
     """The cluster of the options; whatever goes wrong there is one sentence."""
-    try:
-        from optimus.kube.client import connect_user
-        from optimus.kube.errors import KubeError
-        from optimus.kube.job_facts import namespace_of
-    except ImportError as missing:
-        raise BadInput(
-            command, f"{missing.name} is not installed: pip install '.[cluster]' in the checkout"
-        ) from None
+    from optimus.kube.client import connect_user
+    from optimus.kube.errors import KubeError
+    from optimus.kube.job_facts import namespace_of
+
     kubeconfig, context = options.kubeconfig, options.context
     namespace = options.namespace or namespace_of(kubeconfig, os.environ, context)
     try:

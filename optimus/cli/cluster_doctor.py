@@ -17,7 +17,7 @@ from optimus.cli.cluster import connected
 from optimus.cli.command import INCOMPLETE, Answer
 from optimus.cli.table import table
 
-if TYPE_CHECKING:  # these need the packages of the cluster
+if TYPE_CHECKING:  # loaded by the check that needs them
     from optimus.kube.job_facts import JobSource
     from optimus.kube.rights import Right
 

@@ -59,10 +59,8 @@ def _in_order(
 
 @contextmanager
 def _dask(address: str) -> Iterator[Executor]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise BadInput("--dask", "the extra `dask` is expected to be installed") from None
+    from distributed import Client
+
     try:
         client: Any = Client(address, timeout=_CONNECT_SECONDS)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as problem:

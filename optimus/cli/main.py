@@ -53,6 +53,8 @@ def main(
         _print(text)
     except BadInput as problem:
         return _fail(str(problem))
+    except ModuleNotFoundError as missing:
+        return _fail(missing_package(missing))
     except OSError as problem:
         return _fail(f"{problem.filename or 'output'}: {problem.strerror or problem}")
     except KeyboardInterrupt:
@@ -93,6 +95,18 @@ def _watch(options: argparse.Namespace, sleep: Callable[[float], None]) -> int:
             except BadInput as problem:
                 shown, status = escaped(f"optimus: {problem}", "\n"), 1
     return status
+
+
+def missing_package(missing: ModuleNotFoundError) -> str:
+    """What brings a package of an extra that is not installed.
+
+    Raises:
+        ModuleNotFoundError: it is no such package."""
+    package = str(missing.name).partition(".")[0]
+    extra = {"highspy": "simulator", "distributed": "dask"}.get(package)
+    if extra is None:
+        raise missing
+    return f"{package} is not installed: pip install '.[{extra}]' in the checkout"
 
 
 def _fail(sentence: str) -> int:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -96,6 +97,19 @@ def test_an_error_is_printed_in_one_line(
     assert main(["evaluate", "thing", "x"], command(fail)) == 1
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", line)
+
+
+def test_a_package_of_an_extra_is_named_with_what_brings_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(name: str) -> Answer:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    assert main(["evaluate", "thing", "x"], command(partial(fail, "highspy"))) == 1
+    said = "optimus: highspy is not installed: pip install '.[simulator]' in the checkout\n"
+    assert capsys.readouterr().err == said
+    with pytest.raises(ModuleNotFoundError):
+        main(["evaluate", "thing", "x"], command(partial(fail, "json")))
 
 
 def test_control_characters_are_escaped_in_text_and_errors(
