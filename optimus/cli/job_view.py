@@ -79,6 +79,8 @@ class ClusterJob:
     now: float
     profile_was_read: bool = True
     """Whether ``None`` for the profile means that there is none."""
+    reads_state: bool = True
+    """Whether the stored training is read and fitted: of one job, and not of each in a list."""
 
     @property
     def job(self) -> Job | None:
@@ -130,7 +132,7 @@ class ClusterJob:
     @cached_property
     def learned(self) -> "Learned | None":
         """What its profile stores of its training."""
-        if self.job is None or self.status.state is None:
+        if self.job is None or self.status.state is None or not self.reads_state:
             return None
         from optimus.kube.profile_codec import learned
 

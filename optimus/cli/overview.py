@@ -31,8 +31,8 @@ def views_of(found: "JobList") -> "list[ClusterJob]":
     from optimus.cli.job_view import ClusterJob
 
     views = [
-        ClusterJob(job.job, job.profile, job.held, found.now, job.profile_was_read)
-        for job in found.jobs
+        ClusterJob(each.job, each.profile, each.held, found.now, each.profile_was_read, False)
+        for each in found.jobs
     ]
     return sorted(views, key=lambda view: (view.training_job.namespace, view.training_job.name))
 
