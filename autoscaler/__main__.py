@@ -40,7 +40,6 @@ from autoscaler.web import create_app
 from autoscaler.web.copies import copy_of_profiles
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
-from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import STALE_INTERVALS, DriverConfig
 from optimus.kube.client import Client, connect
@@ -367,7 +366,6 @@ def _controller(
         ),
         holds=Holds(
             settings.recommend or settings.dry_run,
-            parse_windows(settings.maintenance_windows) or (),
             frozenset({PauseReason.POLICY} if decisions.policy.traits.preempts else ()),
         ),
     )

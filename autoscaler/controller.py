@@ -203,7 +203,7 @@ class Controller:
         is_current = self._is_current(observation, now)
         self._replace_stragglers(observation, now, may_begin=is_current)
         if is_current and not self._dry_run:
-            self._pause_for_others(observation, now)
+            self._pause_for_others(observation)
         self._advance_rescales(observation, now, may_begin=is_current)
         plan = None
         with self._guard("decisions"):
@@ -281,10 +281,10 @@ class Controller:
         gangs = self._components.preemption
         return gangs is not None and gangs.goes_on(preemption)
 
-    def _pause_for_others(self, observation: Observation, now: float) -> None:
+    def _pause_for_others(self, observation: Observation) -> None:
         """Before rescales are advanced: a job that is paused stops in this tick."""
         decider, managed = self._components.decider, self.managed
-        may_begin = not self._timing.holds.is_closed(now)
+        may_begin = not self._timing.holds.recommend
         if observation.snapshot.quotas or any(state.gang.missing for state in managed):
             with self._guard("quotas"):
                 self._quota_deadlocks.step(managed, observation, may_begin=may_begin)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from autoscaler.windows import EXPECTED, parse_windows
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.allocation.options import Options
 from optimus.kube.contract import SCHEDULER_NAME
@@ -184,10 +183,6 @@ class Settings(AutoscalerConfig):
     """Change nothing in the whole cluster, and recommend in profiles and Events what would be
     decided."""
 
-    maintenance_windows: str = ""
-    """When nothing may begin: windows in UTC that deny or allow, separated by semicolons (deny
-    Mon-Fri 08:00-10:30; allow Sat 00:00-24:00). Default: it may at any time."""
-
     preempt: bool = False
     """Pause running jobs of a lower priority for a gang that does not fit, managed or not, and
     resume them: whole jobs, the youngest of the lowest priority first, and only where the whole
@@ -256,12 +251,6 @@ def _contradictions(settings: Settings) -> list[Problem]:
             "lease_seconds",
             "straggler_window_seconds",
             "cache_age_limit_seconds",
-        ),
-        *check(
-            parse_windows(settings.maintenance_windows) is not None,
-            "maintenance_windows",
-            settings.maintenance_windows,
-            EXPECTED,
         ),
         *not_a_lease("leader_lease", settings.leader_lease),
         *not_a_limit("max_stopped", settings.max_stopped),

@@ -5,6 +5,7 @@ Kubeflow's terms throughout: a job has replica types; PSs and workers are resize
 gang but keeps its count.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -481,3 +482,12 @@ class Job:
         ps, workers = counts or self.counts
         fixed = total(role.spec.resources * role.count for role in self.fixed)
         return self.ps.resources * ps + self.worker.resources * workers + fixed
+
+
+DEFAULT_WORKLOADS: Final = "auto-"
+"""Begins the name of a workload that no user has named."""
+
+
+def default_workload(what_runs: str) -> str:
+    """The workload of jobs that run the same and whose users name none, as a DNS label."""
+    return DEFAULT_WORKLOADS + hashlib.sha256(what_runs.encode()).hexdigest()[:20]

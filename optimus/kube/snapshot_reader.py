@@ -11,7 +11,7 @@ from optimus.kube.admission import Priorities, quotas_of
 from optimus.kube.client import path_of
 from optimus.kube.errors import KubeError, Malformed
 from optimus.kube.job_facts import JobSource, read_list
-from optimus.kube.job_list import JobList, list_jobs
+from optimus.kube.job_list import list_jobs
 from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.quotas import (
@@ -34,20 +34,11 @@ class ReadCluster:
 
     snapshot: ClusterSnapshot
     not_readable: tuple[str, ...] = ()
-    arriving: Job | None = None
-    """The job that comes, with its priority."""
 
 
-def read_cluster(
-    client: JobSource,
-    settings: ClusterSettings,
-    namespace: str,
-    arriving: TrainingJob | None = None,
-    listed: JobList | None = None,
-) -> ReadCluster:
-    """All jobs (``listed``, where they are known), the nodes that Optimus uses, the pods that take
-    their room, and the quotas of one namespace; ``arriving`` is no part of it, but its quotas
-    charge it.
+def read_cluster(client: JobSource, settings: ClusterSettings, namespace: str) -> ReadCluster:
+    """All jobs, the nodes that Optimus uses, the pods that take their room, and the quotas of one
+    namespace.
 
     Raises:
         KubeError: the user may not read one of the first three."""
@@ -56,12 +47,12 @@ def read_cluster(
         read_list(client, "list nodes", path_of("", "v1", "nodes"), selector), decode_node
     )
     raws = read_list(client, "list pods of all namespaces", path_of("", "v1", "pods"))
-    ignored, listed = settings.ignored_resources, listed or list_jobs(client, None)
+    ignored, listed = settings.ignored_resources, list_jobs(client, None)
     namespaces = {job.job.uid: job.job.namespace for job in listed.jobs}
     pods = [_checked(pod.without(ignored), namespaces) for pod in _decoded(raws, decode_pod)]
     said: list[str] = []
     limits = _quotas(client, namespace, said)
-    every = [each.job for each in listed.jobs] + ([] if arriving is None else [arriving])
+    every = (each.job for each in listed.jobs)
     stored = [each if each.job is None else _planned(each, each.job, settings) for each in every]
     admitted = Priorities().set_on(stored, _priority_classes(client))
     owned: dict[str, list[Pod]] = {}
@@ -69,15 +60,14 @@ def read_cluster(
         if pod.owner is not None:
             owned.setdefault(pod.owner.uid, []).append(pod)
     placed = (pod.bound() or pod.ended() for pod in pods)
-    here, new = (admitted, None) if arriving is None else (admitted[:-1], admitted[-1].job)
     snapshot = ClusterSnapshot.of(
         client.server_clock.now(),
-        [each.active for each in here if each.active is not None],
+        [each.active for each in admitted if each.active is not None],
         [node.node for node in nodes],
         [pod for pod in placed if pod is not None],
     )
     quotas = quotas_of(admitted, owned, limits)
-    return ReadCluster(replace(snapshot, quotas=quotas), tuple(said), new)
+    return ReadCluster(replace(snapshot, quotas=quotas), tuple(said))
 
 
 def _planned(stored: TrainingJob, job: Job, settings: ClusterSettings) -> TrainingJob:
