@@ -63,9 +63,11 @@ class Resource:
         yield {**own, **common, **short}
         for name in self.subresources:
             verbs = ["get", "patch", "update"] if name == "status" else ["create", "get"]
-            yield {"name": f"{self.plural}/{name}", "singularName": "", **common, "verbs": verbs}
+            own = {"name": f"{self.plural}/{name}", "singularName": "", **common, "verbs": verbs}
+            yield {**own, **_EVICTION} if name == "eviction" else own
 
 
+_EVICTION: Final = {"group": "policy", "version": "v1", "kind": "Eviction"}
 _POD_FIELDS: Final = (
     *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
     *("status.phase", "status.podIP", "status.nominatedNodeName"),
@@ -77,7 +79,7 @@ _EVENT_FIELDS: Final = (
 )
 _STATUS: Final = ("status",)
 PODS: Final = Resource(
-    "", "v1", "pods", "Pod", True, ("po",), ("binding", "log", "status"), True,
+    "", "v1", "pods", "Pod", True, ("po",), ("binding", "eviction", "log", "status"), True,
     selectable=_POD_FIELDS,
 )  # fmt: skip
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, ("ns",), _STATUS)
