@@ -6,9 +6,9 @@ the files of its ConfigMaps. Other fields are refused: `kubectl apply -k` knows 
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -70,7 +70,7 @@ def _kustomized(folder: Path) -> list[Json]:
         return read_yaml(_MANIFESTS / "install" / "install.yaml")
     content = read_yaml(folder / "kustomization.yaml")[0]
     resources = [(folder / name).resolve() for name in content["resources"]]
-    if unknown := {*content} - _KNOWN:
+    if unknown := {key for key, value in content.items() if value} - _KNOWN:
         fields = ", ".join(sorted(unknown))
         raise ClusterError(f"{folder} has {fields}, which is not known here; use kubectl apply -k")
     # Of the installation, its definitions are part.
@@ -88,7 +88,9 @@ def _kustomized(folder: Path) -> list[Json]:
 def _patched(
     objects: Iterable[Json], target: Json, change: list[Json] | Json, folder: Path
 ) -> list[Json]:
-    merge = json_patch if isinstance(change, list) else strategic_merge
+    merge: Callable[[Any, Any], Any] = strategic_merge
+    if isinstance(change, list):
+        merge = json_patch
     changed, there = [], False
     for each in objects:
         is_target = (each["kind"], _base_name(each)) == (target["kind"], target["name"])
