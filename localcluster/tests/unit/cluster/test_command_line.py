@@ -83,12 +83,6 @@ def test_a_state_folder_that_cannot_be_is_one_line(
     assert capsys.readouterr().err == f"localcluster: {tmp_path / 'file'}: File exists\n"
 
 
-def test_help_shows_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    assert "  python -m localcluster up --embedded  " in capsys.readouterr().out
-
-
 def test_the_status_of_no_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--state", str(tmp_path)]) == 3
     said = f"no cluster in {tmp_path}; `python -m localcluster up` starts one\n"
