@@ -104,7 +104,7 @@ BUILT_IN: Final = (
     Resource("", "v1", "events", "Event", True, ("ev",), selectable=_EVENT_FIELDS),
     Resource("", "v1", "persistentvolumes", "PersistentVolume", False, ("pv",), _STATUS),
     Resource("", "v1", *_CLAIMS, _STATUS),
-    # These are stored, and not obeyed: a policy's expressions are not evaluated.
+    # Policies are stored, and not obeyed: their expressions are not evaluated.
     Resource(_ADMISSION, "v1", *_POLICIES, (), _STATUS, True),
     Resource(_ADMISSION, "v1", *_BINDINGS, (), (), True),
     Resource("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",), _STATUS),
