@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from localcluster.binaries.locate import FOLDER_VARIABLE, KUBERNETES_VARIABLE, resolve
+from localcluster.binaries.locate import KUBERNETES_VARIABLE, resolve
 from localcluster.binaries.modules import (
     CONTROL_PLANES,
     DEFAULT_KUBERNETES,
@@ -94,13 +94,10 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         metavar="CAPACITY",
         help=f"{node}nodes, given several times one node each",
     )
-    programs = up.add_mutually_exclusive_group()
-    folder = f"folder with programs to use instead of built ones (default: ${FOLDER_VARIABLE})"
-    programs.add_argument("--binaries", type=Path, metavar="DIR", help=folder)
     stand_ins = (
         "stand-ins in Python instead of the real programs: up in a second, no rights checked"
     )
-    programs.add_argument("--embedded", action="store_true", help=stand_ins)
+    add("--embedded", action="store_true", help=stand_ins)
     add("--training-operator", choices=list(OPERATORS), default=DEFAULT_OPERATOR, help=operator)
     default = f"(default: ${KUBERNETES_VARIABLE} or {DEFAULT_KUBERNETES})"
     add("--kubernetes", choices=list(CONTROL_PLANES), help=f"{release} {default}")
@@ -116,7 +113,7 @@ def _up(options: argparse.Namespace) -> int:
     with locked(paths.root.with_name(f"{paths.root.name}.lock"), progress):
         control.refuse_if_running(paths)
         versions = {"operator": options.training_operator, "kubernetes": options.kubernetes}
-        binaries = None if options.embedded else resolve(options.binaries, progress, **versions)
+        binaries = None if options.embedded else resolve(progress, **versions)
         programs = None if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None
         images = default_images(programs, extra)

@@ -35,7 +35,7 @@ def pod(name: str, script: str, sign: Path) -> str:
 @pytest.fixture(scope="module")
 def embedded(shown: Shown) -> Iterator[LocalCluster]:
     """An embedded cluster whose user has a kubectl on PATH."""
-    kubectl = shutil.which("kubectl") or resolve(None, PlainProgress())["kubectl"]
+    kubectl = shutil.which("kubectl") or resolve(PlainProgress())["kubectl"]
     with (
         pytest.MonkeyPatch.context() as patch,
         LocalCluster(

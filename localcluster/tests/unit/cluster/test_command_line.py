@@ -68,13 +68,6 @@ def test_another_operator_on_the_embedded_back_end_is_one_line(
         LocalCluster("x", backend=Backend.EMBEDDED, training_operator="1.9.3")
 
 
-def test_a_folder_of_programs_that_does_not_exist_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["up", "--state", str(tmp_path / "s"), "--binaries", "/absent"]) == 1
-    assert capsys.readouterr().err.startswith("localcluster: /absent is no folder")
-
-
 def test_a_state_folder_that_cannot_be_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
