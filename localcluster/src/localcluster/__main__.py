@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from localcluster.binaries.locate import FOLDER_VARIABLE, KUBERNETES_VARIABLE, resolve
+from localcluster.binaries.locate import KUBERNETES_VARIABLE, resolve
 from localcluster.binaries.modules import (
     CONTROL_PLANES,
     DEFAULT_KUBERNETES,
@@ -31,13 +31,6 @@ _READY_SECONDS = 180.0
 _SHOWN_EVENTS = 8
 _NAME = re.compile(r"[a-z0-9][-a-z0-9]*")
 _NOT_RUNNING = 3
-_EXAMPLES = """
-examples:
-  python -m localcluster up --embedded                   up in a second, from Python packages alone
-  python -m localcluster up --nodes 2 --node cpu=8       real programs, built the first time
-  python -m localcluster status
-  python -m localcluster down
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,8 +60,6 @@ def _parser() -> argparse.ArgumentParser:
         description=(
             "A Kubernetes control plane on this machine, whose nodes run pods as local processes."
         ),
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", required=True)
     up = commands.add_parser("up", help="start a cluster and leave it running")
@@ -92,49 +83,26 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_up_options(up: argparse.ArgumentParser) -> None:
-    up.add_argument("--nodes", type=_count, metavar="N", help="how many equal nodes (default: 3)")
-    up.add_argument(
+    node = "capacity of a node, as in cpu=4,memory=8Gi,nvidia.com/gpu=2: given once that of all "
+    operator, release = "version of the real one (default: %(default)s)", "release of the real one"
+    add = up.add_argument
+    add("--nodes", type=_count, metavar="N", help="how many equal nodes (default: 3)")
+    add(
         "--node",
         type=_capacity,
         action="append",
         metavar="CAPACITY",
-        help="capacity of a node, as in cpu=4,memory=8Gi,nvidia.com/gpu=2: given once that of all "
-        "nodes, given several times one node each",
+        help=f"{node}nodes, given several times one node each",
     )
-    programs = up.add_mutually_exclusive_group()
-    programs.add_argument(
-        "--binaries",
-        type=Path,
-        metavar="DIR",
-        help=f"folder with programs to use instead of built ones (default: ${FOLDER_VARIABLE})",
+    stand_ins = (
+        "stand-ins in Python instead of the real programs: up in a second, no rights checked"
     )
-    programs.add_argument(
-        "--embedded",
-        action="store_true",
-        help=(
-            "stand-ins in Python instead of the real programs: up in a second, nothing to build, "
-            "no rights checked"
-        ),
-    )
-    up.add_argument(
-        "--training-operator",
-        choices=list(OPERATORS),
-        default=DEFAULT_OPERATOR,
-        help="version of the real one (default: %(default)s); 1.9.3 has no MXJobs",
-    )
-    up.add_argument(
-        "--kubernetes",
-        choices=list(CONTROL_PLANES),
-        help=f"release of the real one (default: ${KUBERNETES_VARIABLE} or {DEFAULT_KUBERNETES})",
-    )
-    up.add_argument(
-        "--frameworks",
-        action="store_true",
-        help=(
-            "prepare the environments of the MXNet and TensorFlow examples, too (takes minutes "
-            "the first time)"
-        ),
-    )
+    add("--embedded", action="store_true", help=stand_ins)
+    add("--training-operator", choices=list(OPERATORS), default=DEFAULT_OPERATOR, help=operator)
+    default = f"(default: ${KUBERNETES_VARIABLE} or {DEFAULT_KUBERNETES})"
+    add("--kubernetes", choices=list(CONTROL_PLANES), help=f"{release} {default}")
+    frameworks = "prepare the environments of the MXNet and TensorFlow examples, too (minutes)"
+    add("--frameworks", action="store_true", help=frameworks)
 
 
 def _up(options: argparse.Namespace) -> int:
@@ -144,16 +112,8 @@ def _up(options: argparse.Namespace) -> int:
         refuse_other_operator(options.training_operator)
     with locked(paths.root.with_name(f"{paths.root.name}.lock"), progress):
         control.refuse_if_running(paths)
-        binaries = (
-            None
-            if options.embedded
-            else resolve(
-                options.binaries,
-                progress,
-                operator=options.training_operator,
-                kubernetes=options.kubernetes,
-            )
-        )
+        versions = {"operator": options.training_operator, "kubernetes": options.kubernetes}
+        binaries = None if options.embedded else resolve(progress, **versions)
         programs = None if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None
         images = default_images(programs, extra)

@@ -39,21 +39,20 @@ class LocalCluster:
     one.
 
     `nodes` may be empty: then no node agent runs. `state_dir` is kept (logs, events) after the end;
-    without one, everything lies in a temporary folder that goes. `binaries` names a folder of
-    programs to use instead of built ones; `training_operator` is the version of a real one (see
+    without one, everything lies in a temporary folder that goes. `training_operator` is the version
+    of a real one (see
     `localcluster.binaries.modules.OPERATORS`). `images` maps image names of examples to their
     virtual environments (or to the sentence why there is none); `agent` holds further fields of the
     node agent's configuration. With `audit` a real API server logs requests that are no reads to
     `paths.audit_log`. Set `progress` before the start to hear of it in another way than by
     lines on stderr."""
 
-    def __init__(  # noqa: PLR0913 - the last seven are options, by keyword only
+    def __init__(  # noqa: PLR0913 - the last six are options, by keyword only
         self,
         name: str,
         nodes: Sequence[NodeSpec] = (),
         *,
         state_dir: Path | None = None,
-        binaries: Path | None = None,
         images: Mapping[str, Path | str] | None = None,
         agent: Mapping[str, Any] | None = None,
         backend: Backend = Backend.REAL,
@@ -63,7 +62,6 @@ class LocalCluster:
         self.name = name
         self.nodes = tuple(nodes)
         self._state_dir = state_dir
-        self._named_binaries = binaries
         self._images = images
         self._agent = dict(agent or {})
         self.backend = Backend(backend)
@@ -80,9 +78,7 @@ class LocalCluster:
     def __enter__(self) -> Self:
         """Start it and wait until every component is ready. Raises BuildError or ClusterError."""
         if self.backend is Backend.REAL:
-            self._binaries = resolve(
-                self._named_binaries, self.progress, operator=self.training_operator
-            )
+            self._binaries = resolve(self.progress, operator=self.training_operator)
         try:
             with self.progress.step(f"starting the cluster {self.name!r}"):
                 paths, process = self._launch()

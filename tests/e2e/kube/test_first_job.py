@@ -81,7 +81,7 @@ def _run(
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """A reader whose cluster runs; it ends as the page says."""
     folder = tmp_path_factory.mktemp("reader").resolve()
-    kubectl = resolve(None, PlainProgress())["kubectl"]
+    kubectl = resolve(PlainProgress())["kubectl"]
     (folder / "kubectl").symlink_to(kubectl)
     arriving = Reader(copy_of_the_checkout(folder / "checkout"), folder)
     # The demo itself is tests/integration/demo. Another checkout's environment is not to be seen.

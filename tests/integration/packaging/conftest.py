@@ -1,6 +1,7 @@
 """helm, and the objects that the chart renders with it."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from localcluster.embedded.kustomize import render
 from localcluster.paths import REPOSITORY
 from tests.harness.go_tools import HELM, run_tool
+from tests.harness.kustomize import render
 
 Objects = dict[tuple[str, str, str], dict[str, Any]]
 KUBERNETES = "v1.36.3"
@@ -45,8 +46,8 @@ def kustomized(tmp_path: Path) -> Callable[..., Objects]:
     def rendered(*components: str) -> Objects:
         manifests = REPOSITORY / "manifests"
         kustomization = {
-            "resources": [str(manifests / "crds"), str(manifests)],
-            "components": [str(manifests / name) for name in components],
+            "resources": [os.path.relpath(manifests / name, tmp_path) for name in ("crds", "")],
+            "components": [os.path.relpath(manifests / name, tmp_path) for name in components],
         }
         (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
         return by_place(render(tmp_path))

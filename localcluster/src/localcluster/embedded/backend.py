@@ -18,7 +18,7 @@ from localcluster.readiness import HttpProbe, LogLineProbe
 from localcluster.supervisor.runner import Stage
 
 _HERE: Final = Path(__file__).parent
-_KINDS: Final = ("tfjobs.yaml", "mxjobs.yaml")
+_KINDS: Final = ("tfjobs.yaml", "mxjobs.yaml", "pytorchjobs.yaml")
 _SCHEDULER: Final = "kube-scheduler"
 _COMPONENTS: Final = (_SCHEDULER, OPERATOR, AGENT)
 
@@ -53,7 +53,7 @@ def scheduler(paths: ClusterPaths) -> Component:
 
 
 def training_operator(paths: ClusterPaths) -> Component:
-    """Return the operator of TFJobs and MXJobs."""
+    """Return the operator of TFJobs, MXJobs and PyTorchJobs."""
     kubeconfig = str(paths.kubeconfig_of(OPERATOR))
     command = _python("localcluster.embedded.operator", "--kubeconfig", kubeconfig)
     return _component(OPERATOR, command, LogLineProbe(paths.log(OPERATOR), "ready"))

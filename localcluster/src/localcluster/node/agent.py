@@ -4,7 +4,6 @@ import logging
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +17,7 @@ from localcluster.node.config import AgentConfig
 from localcluster.node.lifecycle import EmitEvent, StatusJson, Vanished
 from localcluster.node.logs import LogFile
 from localcluster.node.logs_server import serve_logs
-from localcluster.node.node_status import NodeRegistrar, current_labels
+from localcluster.node.node_status import NodeRegistrar
 from localcluster.node.peer_addresses import PeerAddresses
 from localcluster.node.pod_processes import Machine, PodProcesses
 from localcluster.node.pod_spec import Unresolved, parse_pod
@@ -45,12 +44,7 @@ class Agent:
         self._mutex = threading.Lock()
         self._client = connect(config.kubeconfig, user_agent="optimus-localcluster-node")
         self._api = ApiCalls(self._client)
-        self._admission = {
-            node.name: NodeAdmission(
-                node.name, node.capacity, partial(current_labels, self._api, node)
-            )
-            for node in config.nodes
-        }
+        self._admission = {node.name: NodeAdmission(node.capacity) for node in config.nodes}
         self._events = EventWriter(self._client, "kubelet", api_version="v1")
         self._event_pool = ThreadPoolExecutor(1, "events")
         self._machine = self._make_machine()

@@ -5,7 +5,6 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -120,16 +119,6 @@ def node_labels(node: NodeSpec) -> dict[str, str]:
         "kubernetes.io/arch": _architecture(),
         **node.labels,
     }
-
-
-def current_labels(api: ApiCalls, node: NodeSpec) -> Mapping[str, str]:
-    """The labels that a node has now: users change them. Its spec's if they cannot be read."""
-    try:
-        labels: Mapping[str, str] = api.get(f"/api/v1/nodes/{node.name}")["metadata"]["labels"]
-    except (KubeError, KeyError) as error:
-        _LOG.warning("node %s is taken with the labels of its spec: %s", node.name, error)
-        return node_labels(node)
-    return labels
 
 
 def _architecture() -> str:

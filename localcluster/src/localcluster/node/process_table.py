@@ -1,31 +1,32 @@
 """Containers as processes: starts them, copies their output into logs, reports their exits.
 
-Every container is a session and process group of its own. When its first process ends, the rest of
-the group is killed, as the end of process 1 ends a container. One selector waits for everything
-(pipes, process ends through pidfds, requests of other threads), so a node with dozens of containers
-costs one thread and no polling."""
+Every container is a session and process group of its own, and has a thread: the kernel kills a
+process whose thread ends. When its first process ends, the rest of the group is killed, as the end
+of process 1 ends a container."""
 
 import logging
 import os
-import queue
-import selectors
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Final
 
 from localcluster.node.launcher import tied
 from localcluster.node.logs import LogFile
 from localcluster.processes import identify, send
 
 _LOG = logging.getLogger(__name__)
-POD_VARIABLE = "LOCALCLUSTER_POD"
+POD_VARIABLE: Final = "LOCALCLUSTER_POD"
 """Every process of a container carries this variable, so that what outlives an agent is found."""
-_CHUNK_BYTES = 65536
+_CHUNK_BYTES: Final = 65536
+_OUTPUT_SECONDS: Final = 1.0
+"""How long the last output is waited for; a process that left the group may hold the pipe."""
 
 
 @dataclass(frozen=True)
@@ -38,174 +39,90 @@ class Launch:
     folder: str
 
 
-@dataclass
-class _Process:
-    popen: subprocess.Popen[bytes]
-    pidfd: int
-    log: LogFile
-    on_exit: Callable[[int], None]
-    pipes: dict[int, str] = field(default_factory=dict)
-
-
 class ProcessTable:
-    """All containers of an agent, owned by one thread; the methods may be called from any."""
+    """All containers of an agent. The methods may be called from any thread."""
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._selector.register(self._wake_read, selectors.EVENT_READ)
-        self._processes: dict[str, _Process] = {}
-        self._empty = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="containers", daemon=True)
-        self._thread.start()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
 
     def start(self, key: str, launch: Launch, log: LogFile, on_exit: Callable[[int], None]) -> int:
         """Start a process and return its pid. Raises OSError or ValueError.
 
-        `on_exit` gets the exit code (128 + signal number after a signal) on the table's thread,
+        `on_exit` gets the exit code (128 + signal number after a signal) on the container's thread,
         once the output is in the log."""
         answer: Future[int] = Future()
-
-        def request() -> None:
-            try:
-                answer.set_result(self._spawn(key, launch, log, on_exit))
-            except (OSError, ValueError) as error:
-                log.close()
-                answer.set_exception(error)
-
-        self._submit(request)
+        arguments = (key, launch, log, on_exit, answer)
+        threading.Thread(target=self._run, args=arguments, name=key, daemon=True).start()
         return answer.result()
 
     def signal(self, key: str, *, kill: bool) -> None:
         """Send SIGTERM to a container's first process or SIGKILL to its group, if it still runs."""
-        self._submit(lambda: self._signal(key, kill=kill))
+        with self._lock:  # it is not waited for meanwhile, so its number is its own
+            process = self._processes.get(key)
+            if process is not None and kill:
+                _kill_group(process.pid)
+            elif process is not None:
+                os.kill(process.pid, signal.SIGTERM)
 
     def end_all(self, grace_seconds: float) -> None:
-        """End every container with SIGTERM, after the grace with SIGKILL, and stop the thread."""
-        for kill in (False, True):
-            self._empty.clear()
-            self._submit(partial(self._signal_all, kill=kill))
-            if self._empty.wait(grace_seconds if not kill else 5.0):
-                break
-        self._submit(None)
-        self._thread.join(timeout=5.0)
+        """End every container with SIGTERM, after the grace with SIGKILL."""
+        for kill, seconds in ((False, grace_seconds), (True, 5.0)):
+            deadline = time.monotonic() + seconds
+            for key in list(self._processes):
+                self.signal(key, kill=kill)
+            while self._processes and time.monotonic() < deadline:
+                time.sleep(0.02)
 
-    def _submit(self, request: Callable[[], None] | None) -> None:
-        self._requests.put(request)
+    def _run(
+        self,
+        key: str,
+        launch: Launch,
+        log: LogFile,
+        on_exit: Callable[[int], None],
+        answer: "Future[int]",
+    ) -> None:
         try:
-            os.write(self._wake_write, b"x")
-        except BlockingIOError:
-            return  # the pipe is full of wake-ups that have not been read: one more adds nothing
-
-    # --- on the table's thread
-
-    def _loop(self) -> None:
-        while True:
-            for key, _ in self._selector.select():
-                if key.fd == self._wake_read:
-                    if not self._serve_requests():
-                        return
-                elif isinstance(key.data, str):
-                    self._reap(key.data)
-                elif key.data is not None:
-                    self._read(key.fd, *key.data)
-
-    def _serve_requests(self) -> bool:
-        os.read(self._wake_read, _CHUNK_BYTES)
-        while not self._requests.empty():
-            request = self._requests.get()
-            if request is None:
-                return False
-            request()
-        return True
-
-    def _spawn(self, key: str, launch: Launch, log: LogFile, on_exit: Callable[[int], None]) -> int:
-        popen = subprocess.Popen(
-            tied(launch.argv, launch.folder, launch.program),
-            env=dict(launch.env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert popen.stdout is not None
-        assert popen.stderr is not None
-        process = _Process(popen, _pidfd(popen), log, on_exit)
-        for pipe, stream in ((popen.stdout, "stdout"), (popen.stderr, "stderr")):
-            os.set_blocking(pipe.fileno(), False)
-            process.pipes[pipe.fileno()] = stream
-            self._selector.register(pipe.fileno(), selectors.EVENT_READ, (process, stream))
-        self._selector.register(process.pidfd, selectors.EVENT_READ, key)
+            process = subprocess.Popen(
+                tied(launch.argv, launch.folder, launch.program),
+                env=dict(launch.env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            log.close()
+            answer.set_exception(error)
+            return
         self._processes[key] = process
-        return popen.pid
-
-    def _read(self, descriptor: int, process: _Process, stream: str) -> bool:
-        """Copy what a pipe has into the log; return whether more may come."""
-        if descriptor not in process.pipes:
-            return False
-        try:
-            data = os.read(descriptor, _CHUNK_BYTES)
-        except BlockingIOError:
-            return False
-        if data:
-            try:
-                process.log.write(stream, data)
-            except OSError as error:
-                _LOG.warning("output of process %d is lost: %s", process.popen.pid, error)
-            return True
-        self._selector.unregister(descriptor)
-        del process.pipes[descriptor]
-        return False
-
-    def _reap(self, key: str) -> None:
-        process = self._processes.pop(key, None)
-        if process is None:
-            return
-        self._selector.unregister(process.pidfd)
-        os.close(process.pidfd)
-        # The first process is dead but not yet waited for, so its group's number cannot belong to
-        # anybody else.
-        _kill_group(process.popen.pid)
-        code = process.popen.wait()
-        for descriptor, stream in list(process.pipes.items()):
-            while self._read(descriptor, process, stream):
-                pass
-            if descriptor in process.pipes:
-                self._selector.unregister(descriptor)
-        process.pipes.clear()
-        for pipe in (process.popen.stdout, process.popen.stderr):
-            if pipe is not None:
-                pipe.close()
-        process.log.close()
-        process.on_exit(code if code >= 0 else 128 - code)
-        if not self._processes:
-            self._empty.set()
-
-    def _signal(self, key: str, *, kill: bool) -> None:
-        process = self._processes.get(key)
-        if process is None:
-            return
-        if kill:
-            _kill_group(process.popen.pid)
-        else:
-            os.kill(process.popen.pid, signal.SIGTERM)
-
-    def _signal_all(self, *, kill: bool) -> None:
-        if not self._processes:
-            self._empty.set()
-        for key in list(self._processes):
-            self._signal(key, kill=kill)
+        answer.set_result(process.pid)
+        readers = [
+            threading.Thread(target=_copy, args=(pipe, stream, log), daemon=True)
+            for pipe, stream in ((process.stdout, "stdout"), (process.stderr, "stderr"))
+        ]
+        for reader in readers:
+            reader.start()
+        # Dead, but not yet waited for: its group's number cannot belong to anybody else.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        _kill_group(process.pid)
+        with self._lock:
+            code = process.wait()
+            del self._processes[key]
+        for reader in readers:
+            reader.join(_OUTPUT_SECONDS)
+        log.close()
+        on_exit(code if code >= 0 else 128 - code)
 
 
-def _pidfd(popen: "subprocess.Popen[bytes]") -> int:
-    """Return a descriptor of the process; one that cannot be watched must not run."""
-    try:
-        return os.pidfd_open(popen.pid)
-    except OSError:
-        with popen:
-            popen.kill()
-        raise
+def _copy(pipe: IO[bytes], stream: str, log: LogFile) -> None:
+    with pipe:
+        while data := os.read(pipe.fileno(), _CHUNK_BYTES):
+            with suppress(ValueError):  # the log is closed
+                try:
+                    log.write(stream, data)
+                except OSError as error:
+                    _LOG.warning("output of %s is lost: %s", log.path, error)
 
 
 def _kill_group(group: int) -> None:

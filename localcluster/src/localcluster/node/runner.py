@@ -130,8 +130,7 @@ class PodRunner(threading.Thread):
     def _admit(self) -> Rejection | None:
         if self._machine.finished:
             return None
-        running = bool((self.pod.get("status") or {}).get("startTime"))
-        return self._context.admission.admit(self.pod, running=running)
+        return self._context.admission.admit(self.pod)
 
     def _next(self) -> Event | None:
         """Wait for the next event, or for the next instant at which something is due."""

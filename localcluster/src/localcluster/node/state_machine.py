@@ -25,10 +25,10 @@ from localcluster.node.status import (
     Conditions,
     phase_of,
     pod_status,
-    recover,
     terminal_phase,
 )
 
+_AGENT_ENDED: Final = "The pod's processes ended together with the node agent that ran them"
 _SIDECAR_GRACE_SECONDS: Final = 2.0
 """A sidecar has at least this long after SIGTERM, however late the main containers ended."""
 
@@ -53,7 +53,8 @@ class PodMachine:
         now: Moment,
         recovered: life.StatusJson | None = None,
     ) -> None:
-        """`recovered` is the status that an earlier agent wrote, if one did."""
+        """Take up a pod. `recovered` is the status that an earlier agent wrote, if one did: a pod
+        that had ended stays as it is, and one that ran has ended with that agent."""
         self.spec = spec
         self._back_off = back_off
         waiting = life.Waiting("PodInitializing" if spec.sidecars else "ContainerCreating")
@@ -68,16 +69,15 @@ class PodMachine:
         self._ending: _Ending | None = None
         self._rejection: Rejection | None = None
         self._phase: str | None = None
+        self._written: dict[str, Any] | None = None
         self._gone = False
         self._discarded = False
         self._out: list[Instruction] = []
-        if recovered:
-            self._start = recover(recovered, self.records, now)
-            self._conditions = Conditions.read(recovered)
-            if recovered.get("phase") in {"Succeeded", "Failed"}:
-                self._phase = str(recovered["phase"])
-                if recovered.get("reason"):
-                    self.reject(Rejection(recovered["reason"], recovered.get("message") or ""))
+        phase = (recovered or {}).get("phase")
+        if phase in {"Succeeded", "Failed"}:
+            self._written, self._phase = dict(recovered or {}), str(phase)
+        elif (recovered or {}).get("startTime"):
+            self.reject(Rejection("NodeAgentEnded", _AGENT_ENDED))
 
     @property
     def records(self) -> list[ContainerRecord]:
@@ -117,6 +117,8 @@ class PodMachine:
 
     def status(self, now: Moment) -> dict[str, Any]:
         """The pod's status as a kubelet would write it."""
+        if self._written is not None:
+            return self._written
         if self._rejection is not None:
             return {"phase": "Failed", **asdict(self._rejection)}
         phase = self._phase or phase_of(self.sidecars, self.main, self.spec.restart_policy)

@@ -1,28 +1,20 @@
-"""The status of a pod as a kubelet writes it, and what a new agent reads from it.
+"""The status of a pod as a kubelet writes it,.
 
 The rules follow `getPhase` (kubernetes `pkg/kubelet/kubelet_pods.go`) and the pod conditions of
 `pkg/kubelet/status/generate.go`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from localcluster.node.lifecycle import (
     ContainerRecord,
-    Moment,
     Running,
-    StatusJson,
     Terminated,
     Waiting,
 )
 from localcluster.node.pod_spec import HOST_IP
-from optimus.kube.times import format_second, parse_instant
-
-_CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-_AGENT_ENDED: Final = (
-    "The container's process ended together with the node agent that ran it; the agent has "
-    "been started again"
-)
+from optimus.kube.times import format_second
 
 
 @dataclass
@@ -30,12 +22,6 @@ class Conditions:
     """A pod's conditions by type; each keeps the instant at which its status last changed."""
 
     by_type: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @staticmethod
-    def read(status: StatusJson) -> "Conditions":
-        """Read back the conditions that an earlier agent wrote."""
-        written = status.get("conditions") or ()
-        return Conditions({each["type"]: each for each in written if each["type"] in _CONDITIONS})
 
     def update(
         self,
@@ -155,62 +141,3 @@ def _state(
                 "containerID": _container_id(uid, record, state.attempt),
             }
             return {"terminated": terminated}
-
-
-# --- the status that an earlier agent wrote
-
-
-def recover(status: StatusJson, records: Sequence[ContainerRecord], now: Moment) -> Moment:
-    """Fill the records from a written status; return when the pod was admitted.
-
-    A container that was running is taken as ended with exit code 137 (ContainerStatusUnknown, the
-    kubelet's reason): its process ended with the agent. Its restart policy then decides."""
-    written = [
-        *(status.get("initContainerStatuses") or ()),
-        *(status.get("containerStatuses") or ()),
-    ]
-    by_name = {each["name"]: each for each in written}
-    for record in records:
-        if record.spec.name in by_name:
-            _recover_container(record, by_name[record.spec.name], now)
-    started = _instant(status.get("startTime"))
-    return now if started is None else Moment(started, now.seconds - max(0.0, now.wall - started))
-
-
-def _instant(text: str | None) -> float | None:
-    return parse_instant(text) if text else None
-
-
-def _recover_container(record: ContainerRecord, written: StatusJson, now: Moment) -> None:
-    state = written.get("state") or {}
-    record.attempt = int(written.get("restartCount") or 0)
-    last = (written.get("lastState") or {}).get("terminated")
-    record.launched, record.ended_seconds = bool(last), now.seconds
-    if "running" in state:
-        since = _instant(state["running"].get("startedAt"))
-        record.state = Terminated(
-            137, "ContainerStatusUnknown", since, now.wall, _AGENT_ENDED, record.attempt
-        )
-    elif "terminated" in state:
-        record.state = _terminated(state["terminated"], record.attempt, now)
-    elif last:
-        # It was in back-off: the next start counts as a restart.
-        record.last = _terminated(last, record.attempt, now)
-        record.state = Waiting("ContainerCreating")
-        return
-    else:
-        return
-    record.launched = True
-    if last:
-        record.last = _terminated(last, record.attempt - 1, now)
-
-
-def _terminated(written: Mapping[str, Any], attempt: int, now: Moment) -> Terminated:
-    return Terminated(
-        exit_code=int(written.get("exitCode") or 0),
-        reason=str(written.get("reason") or "Error"),
-        started_at=_instant(written.get("startedAt")),
-        finished_at=_instant(written.get("finishedAt")) or now.wall,
-        message=str(written.get("message") or ""),
-        attempt=attempt,
-    )

@@ -9,7 +9,7 @@ import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from localcluster.paths import ClusterPaths
 from localcluster.ports import pick_ports
 from localcluster.processes import identify
 from localcluster.supervisor.control import ClusterSpec, read_spec
-from localcluster.supervisor.interrupts import Interrupts
 from localcluster.supervisor.runner import PortTakenError, Stage, Supervisor
 from localcluster.supervisor.status import StatusWriter, end_recorded
 
@@ -43,51 +42,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     paths = ClusterPaths(options.state.resolve())
-    interrupts = Interrupts(options.owner_fd)
     try:
-        with _locked(paths), interrupts.installed():
-            return _supervise(paths, interrupts)
+        with _locked(paths):
+            return _supervise(paths, options.owner_fd)
     except ClusterError as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _supervise(paths: ClusterPaths, interrupts: Interrupts) -> int:
+def _supervise(paths: ClusterPaths, owner_fd: int | None) -> int:
     spec = read_spec(paths)
     if spec is None:
         raise ClusterError(f"{paths.plan} is missing or broken")
     end_recorded(paths)
     status = StatusWriter(paths, identify(os.getpid()))
-
-    def attempt() -> str:
-        return _attempt(paths, spec, Supervisor(paths, status, interrupts))
-
-    def report(why: str) -> None:
-        status.event("cluster", "starting again with other ports", why)
-
+    supervisor = Supervisor(paths, status, owner_fd)
+    supervisor.install_handlers()
     has_webhook = spec.binaries is not None and webhook.is_in(spec.binaries.manifests)
     try:
         with webhook.announced() if has_webhook else nullcontext():
-            status.cluster("stopped", with_other_ports(attempt, report))
-        return 0
+            for _ in range(_PORT_TRIES):
+                try:
+                    status.cluster("stopped", _attempt(paths, spec, supervisor))
+                    return 0
+                except PortTakenError as error:
+                    status.event("cluster", "starting again with other ports", str(error))
+        raise ClusterError("other programs took the ports, again and again")
     except Exception as error:  # noqa: BLE001 - whatever it is, the owner waits for this line and must get it
         status.cluster("failed", str(error) or repr(error))
         return 1
     finally:
         for folder in (paths.data, paths.pki):
             shutil.rmtree(folder, ignore_errors=True)
-        if spec.ephemeral and interrupts.owner_ended:
+        if spec.ephemeral and supervisor.owner_ended:
             shutil.rmtree(paths.root, ignore_errors=True)  # its owner cannot do it
-
-
-def with_other_ports(attempt: Callable[[], str], report: Callable[[str], None]) -> str:
-    """Try again where a port was lost; the last try's error is passed on."""
-    for _ in range(_PORT_TRIES - 1):
-        try:
-            return attempt()
-        except PortTakenError as error:
-            report(str(error))
-    return attempt()
 
 
 def _attempt(paths: ClusterPaths, spec: ClusterSpec, supervisor: Supervisor) -> str:

@@ -13,7 +13,6 @@ import msgspec
 from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive, send, wait_gone
 from localcluster.storage import read_json, write_json
-from localcluster.supervisor.policy import Lifecycle
 
 _END_SECONDS = 10.0
 
@@ -98,9 +97,8 @@ class StatusWriter:
         self._paths = paths
         self._status = ClusterStatus("starting", supervisor)
 
-    def component(self, name: str, life: Lifecycle, process: ProcessId | None) -> None:
+    def component(self, name: str, status: ComponentStatus) -> None:
         """Record the state of a component."""
-        status = ComponentStatus(life.phase.value, process, life.restarts, life.last_exit)
         self._write(replace(self._status, components={**self._status.components, name: status}))
 
     def cluster(self, phase: str, reason: str = "") -> None:

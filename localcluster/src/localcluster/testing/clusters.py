@@ -33,7 +33,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def build_control_plane() -> None:
     """Have the programs of the real control plane ready. Raises pytest.UsageError."""
     try:
-        resolve(None, PlainProgress())
+        resolve(PlainProgress())
     except LocalClusterError as error:
         raise pytest.UsageError(f"no control plane to test on: {error}") from error
 

@@ -34,7 +34,7 @@ class PodGroups(NamedTuple):
             "kube-controller-manager": "--feature-gates=GenericWorkload=true",
             "kube-scheduler": self.gates,
         }
-        built = resolve(None, PlainProgress())
+        built = resolve(PlainProgress())
         for name in names or flags:
             program = folder / name
             program.write_text(f'#!/bin/sh\nexec {built[name]} "$@" {flags[name]}\n')

@@ -226,36 +226,6 @@ class TestStop:
         eventually("every process ended", lambda: not any(alive(process) for process in everything))
         eventually("its folder is gone", lambda: not root.exists())
 
-    @pytest.mark.timeout(600)
-    def test_ctrl_c_during_the_start_leaves_nothing(self, tmp_path: Path) -> None:
-        state, programs = tmp_path / "state", tmp_path / "programs"
-        # A scheduler that never becomes ready holds the start until the interrupt is sent.
-        programs.mkdir()
-        (programs / "kube-scheduler").write_text("#!/bin/sh\nexec sleep 1000\n")
-        (programs / "kube-scheduler").chmod(0o755)
-        # A shell ignores interrupts for what it starts in the background, and that is inherited.
-        script = (
-            "import signal, sys\n"
-            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-            "from pathlib import Path\n"
-            "from localcluster.cluster import LocalCluster\n"
-            "state, programs = map(Path, sys.argv[1:])\n"
-            "with LocalCluster('interrupted', state_dir=state, binaries=programs):\n"
-            "    sys.exit('the start ended without its scheduler')\n"
-        )
-        command = [sys.executable, "-c", script, str(state), str(programs)]
-        owner = subprocess.Popen(
-            command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        eventually("the scheduler was started", lambda: _component_started(state, "kube-scheduler"))
-        status = read_status(ClusterPaths(state))
-        assert status is not None
-        os.killpg(owner.pid, signal.SIGINT)
-        # Each component may take its whole grace period to end.
-        _, said = owner.communicate(timeout=240)
-        assert said.strip().endswith("KeyboardInterrupt")
-        assert not any(alive(process) for process in [*status.processes(), status.supervisor])
-
     def test_up_down_and_status_of_the_command_line(self, tmp_path: Path) -> None:
         state = tmp_path / "state"
         up = _command("up", "--state", str(state), "--nodes", "1", "--node", "cpu=2")

@@ -1,7 +1,8 @@
 """A user's kubectl on the embedded back end, which brings none: here it is the one of the real
-control plane."""
+control plane, unless the machine has one."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from localcluster.binaries.locate import resolve
 from localcluster.cluster import LocalCluster
+from localcluster.errors import KubectlError
 from localcluster.progress import PlainProgress
 from localcluster.specs import Backend, NodeSpec
 from localcluster.testing.clusters import Shown
@@ -33,7 +35,7 @@ def pod(name: str, script: str, sign: Path) -> str:
 @pytest.fixture(scope="module")
 def embedded(shown: Shown) -> Iterator[LocalCluster]:
     """An embedded cluster whose user has a kubectl on PATH."""
-    found = resolve(None, PlainProgress())
+    kubectl = shutil.which("kubectl") or resolve(PlainProgress())["kubectl"]
     with (
         pytest.MonkeyPatch.context() as patch,
         LocalCluster(
@@ -41,7 +43,7 @@ def embedded(shown: Shown) -> Iterator[LocalCluster]:
         ) as cluster,
         shown(cluster),
     ):
-        patch.setenv("PATH", str(found["kubectl"].parent), prepend=":")
+        patch.setenv("PATH", str(Path(kubectl).parent), prepend=":")
         yield cluster
 
 
@@ -70,6 +72,20 @@ def test_a_pod_is_applied_followed_shown_and_deleted(
         180,
     )
     assert kubectl("delete", "pod", "p").startswith('pod "p" deleted')
+
+
+def test_a_node_is_drained(embedded: LocalCluster, tmp_path: Path) -> None:
+    kubectl = embedded.kubectl
+    kubectl("apply", "-f", "-", stdin=pod("drained", "exec sleep 600", tmp_path / "sign"))
+    kubectl("wait", "--for=condition=Ready", "pod/drained", "--timeout=180s")
+    kubectl("create", "pdb", "one", "--selector=app=said", "--min-available=1")
+    drain = ("drain", "n1", "--force", "--grace-period=1")
+    with pytest.raises(KubectlError, match="disruption budget"):
+        kubectl(*drain, "--timeout=2s")
+    kubectl("delete", "pdb", "one")
+    assert kubectl(*drain, "--timeout=180s").endswith("node/n1 drained\n")
+    assert kubectl("get", "pods", "-o", "name") == ""
+    kubectl("uncordon", "n1")
 
 
 def test_a_call_without_the_token_is_refused(embedded: LocalCluster) -> None:

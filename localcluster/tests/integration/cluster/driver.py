@@ -9,14 +9,12 @@ import os
 import sys
 from pathlib import Path
 
-from localcluster.backoff import BackOff
 from localcluster.components import Component
 from localcluster.errors import ClusterError
 from localcluster.paths import ClusterPaths
 from localcluster.processes import identify
 from localcluster.readiness import LogLineProbe, Probe
-from localcluster.supervisor.interrupts import Interrupts
-from localcluster.supervisor.runner import PortTakenError, Stage, StartLimits, Supervisor
+from localcluster.supervisor.runner import PortTakenError, Stage, Supervisor
 from localcluster.supervisor.status import StatusWriter
 
 
@@ -37,19 +35,16 @@ def component(
 def main() -> int:
     paths = ClusterPaths(Path(sys.argv[1]))
     ready_seconds, grace_seconds = (float(each) for each in sys.argv[3:5])
-    interrupts = Interrupts(int(sys.argv[5]) if len(sys.argv) > 5 else None)
+    owner_fd = int(sys.argv[5]) if len(sys.argv) > 5 else None
     stages = [
         Stage([component(paths, grace_seconds, *each) for each in stage])
         for stage in json.loads(sys.argv[2])
     ]
     records = StatusWriter(paths, identify(os.getpid()))
-    quick = BackOff(base_seconds=0.05, cap_seconds=0.2, reset_seconds=60.0)
-    supervisor = Supervisor(
-        paths, records, interrupts, quick, StartLimits(ready_seconds=ready_seconds, deaths=3)
-    )
+    supervisor = Supervisor(paths, records, owner_fd, ready_seconds)
+    supervisor.install_handlers()
     try:
-        with interrupts.installed():
-            records.cluster("stopped", supervisor.run(stages))
+        records.cluster("stopped", supervisor.run(stages))
     except PortTakenError as error:
         records.cluster("port taken", str(error))
     except ClusterError as error:

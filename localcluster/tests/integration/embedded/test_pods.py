@@ -77,27 +77,34 @@ def test_the_log_of_a_node_that_does_not_answer_is_an_error(core: Core) -> None:
     core.delete_node("dead")
 
 
-def test_a_job_is_created_scheduled_run_and_reported(core: Core, cluster: LocalCluster) -> None:
+@pytest.mark.parametrize(
+    ("kind", "roles", "container", "script"),
+    [
+        ("TFJob", ("PS", "Worker"), "tensorflow", 'echo "$TF_CONFIG"'),
+        ("PyTorchJob", ("Master", "Worker"), "pytorch", 'test "$WORLD_SIZE $PET_NNODES" = "2 2"'),
+    ],
+)
+def test_a_job_is_created_scheduled_run_and_reported(
+    core: Core,
+    cluster: LocalCluster,
+    kind: str,
+    roles: tuple[str, ...],
+    container: str,
+    script: str,
+) -> None:
     with cluster.api_client() as api:
         custom = client.CustomObjectsApi(api)
-        container = {
-            "name": "tensorflow",
-            "image": "busybox",
-            "command": ["sh", "-c", "echo $TF_CONFIG"],
-        }
-        replicas = {
-            "replicas": 1,
-            "restartPolicy": "Never",
-            "template": {"spec": {"containers": [container]}},
-        }
-        spec = {"tfReplicaSpecs": {"PS": replicas, "Worker": replicas}}
+        runs = {"name": container, "image": "busybox", "command": ["sh", "-c", script]}
+        template = {"spec": {"containers": [runs]}}
+        replicas = {"replicas": 1, "restartPolicy": "Never", "template": template}
+        field = f"{kind.lower().removesuffix('job')}ReplicaSpecs"
         body = {
             "apiVersion": "kubeflow.org/v1",
-            "kind": "TFJob",
+            "kind": kind,
             "metadata": {"name": "j"},
-            "spec": spec,
+            "spec": {field: dict.fromkeys(roles, replicas)},
         }
-        place = ("kubeflow.org", "v1", "default", "tfjobs")
+        place = ("kubeflow.org", "v1", "default", f"{kind.lower()}s")
         custom.create_namespaced_custom_object(*place, body)
 
         def succeeded() -> bool:

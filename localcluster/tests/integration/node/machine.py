@@ -39,7 +39,7 @@ class NodeHarness:
     def __init__(self, folder: Path) -> None:
         self.api = FakeApi()
         self.recorder = Recorder()
-        self.admission = NodeAdmission("n1", CAPACITY, dict)
+        self.admission = NodeAdmission(CAPACITY)
         self.forgotten = threading.Event()
         self.table = ProcessTable()
         self.ports = PortAllocator()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.binaries.locate import FOLDER_VARIABLE, KUBERNETES_VARIABLE, Binaries, resolve
+from localcluster.binaries.locate import KUBERNETES_VARIABLE, Binaries, resolve
 from localcluster.binaries.modules import (
     CONTROL_PLANES,
     DEFAULT_KUBERNETES,
@@ -108,98 +108,39 @@ class FakeBuild:
         return cache / module.name
 
 
-def program(folder: Path, name: str) -> Path:
-    path = folder / name
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    return path
-
-
 @pytest.fixture(autouse=True)
 def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in (FOLDER_VARIABLE, KUBERNETES_VARIABLE):
-        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.delenv(KUBERNETES_VARIABLE, raising=False)
 
 
-def find(
-    named: Path | None, tmp_path: Path, build: FakeBuild, operator: str = DEFAULT_OPERATOR
-) -> Binaries:
-    return resolve(named, PlainProgress(), cache=tmp_path / "cache", build=build, operator=operator)
+def find(tmp_path: Path, build: FakeBuild, operator: str = DEFAULT_OPERATOR) -> Binaries:
+    return resolve(PlainProgress(), cache=tmp_path / "cache", build=build, operator=operator)
 
 
 class TestWhereProgramsComeFrom:
-    def test_without_a_folder_everything_is_built(self, tmp_path: Path) -> None:
+    def test_everything_is_built(self, tmp_path: Path) -> None:
         build = FakeBuild()
-        found = find(None, tmp_path, build)
+        found = find(tmp_path, build)
         assert build.built == ["kubernetes", "training-operator"]
         assert found["kubectl"] == tmp_path / "cache" / "kubernetes" / "kubectl"
         assert found.manifests == tmp_path / "cache" / "training-operator" / "manifests"
 
-    def test_a_folder_with_all_programs_needs_no_build(self, tmp_path: Path) -> None:
-        for name in PROGRAMS:
-            program(tmp_path, name)
-        (tmp_path / "manifests" / "crds").mkdir(parents=True)
-        (tmp_path / "manifests" / "crds" / "tfjobs.yaml").touch()
+    def test_another_operator_has_manifests_of_its_own(self, tmp_path: Path) -> None:
         build = FakeBuild()
-        found = find(tmp_path, tmp_path, build)
-        assert build.built == []
-        assert {path.parent for path in found.programs.values()} == {tmp_path}
-        assert found.manifests == tmp_path / "manifests"
-
-    def test_another_operator_is_built_only_when_it_is_asked_for(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-        program(tmp_path, "training-operator")
-        build = FakeBuild()
-        found = find(None, tmp_path, build, "1.9.3")
+        found = find(tmp_path, build, "1.9.3")
         assert build.built == ["kubernetes", "training-operator-1.9"]
-        assert found["training-operator"].parent == tmp_path / "cache" / "training-operator-1.9"
         assert found.manifests == tmp_path / "cache" / "training-operator-1.9" / "manifests"
 
     def test_the_environment_may_name_another_release_of_kubernetes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(KUBERNETES_VARIABLE, "1.37.2")
-        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-        mine = program(tmp_path, "kube-apiserver")
-        build = FakeBuild()
-        found = find(None, tmp_path, build)
-        assert build.built == ["kubernetes-1.37", "training-operator"]
+        found = find(tmp_path, FakeBuild())
         assert found["kube-apiserver"].parent == tmp_path / "cache" / "kubernetes-1.37"
-        assert find(tmp_path, tmp_path, build)["kube-apiserver"] == mine
 
     def test_a_release_that_is_not_pinned_is_refused_with_those_that_are(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(KUBERNETES_VARIABLE, "1.2")
         with pytest.raises(BuildError, match=r"no Kubernetes 1\.2 here; .*1\.36\.3, 1\.37\.2"):
-            find(None, tmp_path, FakeBuild())
-
-    def test_what_the_folder_lacks_is_built(self, tmp_path: Path) -> None:
-        mine = program(tmp_path, "kube-apiserver")
-        (tmp_path / "kubectl").write_text("not executable")
-        build = FakeBuild()
-        found = find(tmp_path, tmp_path, build)
-        assert found["kube-apiserver"] == mine
-        assert found["kubectl"] == tmp_path / "cache" / "kubernetes" / "kubectl"
-
-    def test_the_environment_may_name_the_folder(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-        mine = program(tmp_path, "etcd")
-        assert find(None, tmp_path, FakeBuild())["etcd"] == mine
-
-    def test_a_folder_that_does_not_exist_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(BuildError, match="absent is no folder; --binaries"):
-            find(tmp_path / "absent", tmp_path, FakeBuild())
-
-    def test_an_operator_without_its_crds_is_refused_with_where_to_put_them(
-        self, tmp_path: Path
-    ) -> None:
-        program(tmp_path, "training-operator")
-        with pytest.raises(
-            BuildError, match="has a training-operator but not its CRDs: put the files"
-        ):
-            find(tmp_path, tmp_path, FakeBuild())
+            find(tmp_path, FakeBuild())

@@ -68,25 +68,12 @@ def test_another_operator_on_the_embedded_back_end_is_one_line(
         LocalCluster("x", backend=Backend.EMBEDDED, training_operator="1.9.3")
 
 
-def test_a_folder_of_programs_that_does_not_exist_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["up", "--state", str(tmp_path / "s"), "--binaries", "/absent"]) == 1
-    assert capsys.readouterr().err.startswith("localcluster: /absent is no folder")
-
-
 def test_a_state_folder_that_cannot_be_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
     assert main(["up", "--embedded", "--state", str(tmp_path / "file" / "state")]) == 1
     assert capsys.readouterr().err == f"localcluster: {tmp_path / 'file'}: File exists\n"
-
-
-def test_help_shows_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    assert "  python -m localcluster up --embedded  " in capsys.readouterr().out
 
 
 def test_the_status_of_no_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,7 +101,7 @@ def test_paths_of_columns(path: str, found: object) -> None:
     {
         "just now": ("2026-01-01T00:00:00Z", "0s"),
         "less than two minutes": ("2025-12-31T23:58:01Z", "119s"),
-        "some minutes": ("2025-12-31T23:57:30Z", "2m30s"),
+        "some minutes": ("2025-12-31T23:57:30Z", "2m"),
         "whole minutes": ("2025-12-31T23:57:00Z", "3m"),
         "more than an hour": ("2025-12-31T22:30:00Z", "90m"),
         "some hours": ("2025-12-31T20:00:00Z", "4h"),

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
-from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -19,7 +18,6 @@ from localcluster.embedded.apiserver.watches import (
     Watches,
     WatchQuery,
     WatchRequest,
-    next_bookmark,
     parse_watch,
     selected_event,
 )
@@ -130,20 +128,6 @@ def test_a_watch_ends_with_its_time_its_reader_or_the_server() -> None:
     run(scenario)
 
 
-def test_a_watch_without_bookmarks_waits_for_changes_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("localcluster.embedded.apiserver.watches._BOOKMARK_SECONDS", 0.01)
-
-    async def scenario(server: ApiServer) -> None:
-        looks = Mock(wraps=server.store.since)
-        monkeypatch.setattr(server.store, "since", looks)
-        assert await Watcher(server, WatchQuery(server.store.version, seconds=0.3)).read() == []
-        looks.assert_called_once()
-
-    run(scenario)
-
-
 def test_simultaneous_changes_come_in_one_piece() -> None:
     async def scenario(server: ApiServer) -> None:
         watcher = Watcher(server, WatchQuery(server.store.version))
@@ -163,7 +147,7 @@ def test_simultaneous_changes_come_in_one_piece() -> None:
         "version 0 is any": ({"resourceVersion": "0"}, WatchQuery(None)),
         "from a version, for a time": (
             {"resourceVersion": "7", "timeoutSeconds": "3", "allowWatchBookmarks": "true"},
-            WatchQuery(7, 3.0, bookmarks=True),
+            WatchQuery(7, 3.0),
         ),
     },
 )
@@ -175,18 +159,6 @@ def test_a_list_is_not_sent_as_a_watch() -> None:
     with pytest.raises(StatusError, match="sendInitialEvents is forbidden") as refused:
         parse_watch({"sendInitialEvents": "true", "allowWatchBookmarks": "true"})
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
-
-
-@cases(
-    ("seconds", "wanted"),
-    {
-        "a minute after the last": (1800.0, 60.0),
-        "shortly before the end": (30.0, 28.0),
-        "too late for a last one": (2.0, 60.0),
-    },
-)
-def test_when_a_bookmark_is_due(seconds: float, wanted: float) -> None:
-    assert next_bookmark(100.0, 100.0 + seconds) == 100.0 + wanted
 
 
 def test_a_negative_version_is_none() -> None:

@@ -3,13 +3,10 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
-from localcluster.embedded.scheduler.attempt import Snapshot, Tools
-from localcluster.embedded.scheduler.configuration import ExtenderConfiguration
 from localcluster.embedded.scheduler.extenders import ExtenderFailed, Filtered
-from localcluster.embedded.scheduler.fit import NodeState, Requests
+from localcluster.embedded.scheduler.placing import NodeState
 
 Json = dict[str, Any]
 _UIDS = itertools.count()
@@ -47,33 +44,19 @@ class FakeExtender:
     ignorable: bool = False
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
 
-    @property
-    def configuration(self) -> ExtenderConfiguration:
-        return ExtenderConfiguration("http://x", ignorable=self.ignorable)
-
-    @configuration.setter
-    def configuration(self, _: ExtenderConfiguration) -> None:
-        raise AssertionError
-
-    def filter(self, pod: Json, nodes: Mapping[str, Json]) -> Filtered:
+    def filter(self, pod: Json, nodes: Sequence[str]) -> Filtered:
         self.asked.append(("filter", sorted(nodes)))
         if self.keeps is None:
             raise ExtenderFailed("it fails")
         kept = [name for name in nodes if name in self.keeps]
         return Filtered(kept, {name: "planned elsewhere" for name in nodes if name not in kept})
 
-    def prioritize(self, pod: Json, nodes: Mapping[str, Json]) -> dict[str, int]:
+    def prioritize(self, pod: Json, nodes: Sequence[str]) -> Mapping[str, int]:
         self.asked.append(("prioritize", sorted(nodes)))
         if self.scores is None:
             raise ExtenderFailed("it has no scores")
-        return dict(self.scores)
+        return self.scores
 
 
-def tools(*extenders: FakeExtender) -> Tools:
-    return Tools(extenders, Requests(), Random(0))
-
-
-def snapshot(*nodes: Json, pods: Mapping[str, Sequence[Json]] | None = None) -> Snapshot:
-    there = pods or {}
-    states = [NodeState(each, there.get(each["metadata"]["name"], ())) for each in nodes]
-    return Snapshot({state.name: state for state in states})
+def states(*nodes: Json) -> dict[str, NodeState]:
+    return {each["metadata"]["name"]: NodeState(each) for each in nodes}

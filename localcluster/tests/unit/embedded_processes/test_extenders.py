@@ -2,6 +2,7 @@
 seen to send."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,22 @@ from localcluster.embedded.scheduler.extenders import (
     ExtenderFailed,
     Filtered,
     HttpExtender,
-    ask,
-    read_filtered,
-    read_scores,
+    question,
 )
 from tests.cases import cases
 
 WIRE = Path(__file__).resolve().parents[4] / "tests" / "data" / "wire"
-EXTENDER = ExtenderConfiguration("http://x", filter_verb="filter")
+
+
+class Answering(HttpExtender):
+    """An extender with one answer."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(ExtenderConfiguration("http://x", "filter", "prioritize", weight=121))
+        self._answer = answer
+
+    def _post(self, verb: str, pod: dict[str, Any], nodes: Sequence[str]) -> Any:
+        return self._answer
 
 
 def recorded() -> list[Path]:
@@ -37,10 +46,10 @@ def test_the_question_is_the_one_that_was_recorded(path: Path) -> None:
     stored = {**sent["Pod"], "kind": "Pod", "apiVersion": "v1"}
     stored["metadata"] = {**stored["metadata"], "managedFields": [{"manager": "somebody"}]}
     pod = raw_objects("", "v1", "pods", "Pod").decode(json.dumps(stored).encode()).body
-    assert ask(pod, {name: {} for name in sent["NodeNames"]}) == sent
+    assert question(pod, sent["NodeNames"]) == sent
 
 
-OFFERED: dict[str, Any] = {"a": {}, "b": {}}
+OFFERED = ("a", "b")
 
 
 @cases(
@@ -57,7 +66,7 @@ OFFERED: dict[str, Any] = {"a": {}, "b": {}}
     },
 )
 def test_filters_answer_is_read(answer: Any, expected: Filtered) -> None:
-    assert read_filtered(answer, OFFERED, EXTENDER) == expected
+    assert Answering(answer).filter({}, OFFERED) == expected
 
 
 @cases(
@@ -70,19 +79,18 @@ def test_filters_answer_is_read(answer: Any, expected: Filtered) -> None:
 )
 def test_an_answer_that_cannot_be_used_says_why(answer: Any, why: str) -> None:
     with pytest.raises(ExtenderFailed, match=why):
-        read_filtered(answer, OFFERED, EXTENDER)
+        Answering(answer).filter({}, OFFERED)
 
 
 def test_scores_are_weighed_against_the_schedulers_own() -> None:
-    assert read_scores([{"Host": "a", "Score": 10}, {"host": "b"}], 121) == {"a": 12100, "b": 0}
+    answer = [{"Host": "a", "Score": 10}, {"host": "b"}]
+    assert Answering(answer).prioritize({}, OFFERED) == {"a": 12100, "b": 0}
 
 
-@pytest.mark.parametrize(
-    "answer", [{"Error": "x"}, None, [{"Score": 1}], [{"Host": "a", "Score": 1.5}], ["a"]]
-)
+@pytest.mark.parametrize("answer", [{"Error": "x"}, None, [{"Score": 1}], ["a"]])
 def test_scores_of_another_form_are_refused(answer: Any) -> None:
     with pytest.raises(ExtenderFailed):
-        read_scores(answer, 1)
+        Answering(answer).prioritize({}, OFFERED)
 
 
 def test_an_extender_that_does_not_filter_keeps_every_node() -> None:

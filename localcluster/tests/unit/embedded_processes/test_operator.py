@@ -6,12 +6,20 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.embedded.operator.jobs import MXJOB, TFJOB, read_job
+from localcluster.embedded.operator.jobs import MXJOB, PYTORCHJOB, TFJOB, read_job
 from localcluster.embedded.operator.reconcile import Create, WriteStatus
 from localcluster.embedded.operator.status_rules import with_condition
 from localcluster.embedded.raw_objects import Json
 from tests.cases import cases
-from tests.unit.embedded_processes.jobs import NOW, OperatorHarness, job_of, mxjob, running, tfjob
+from tests.unit.embedded_processes.jobs import (
+    NOW,
+    OperatorHarness,
+    body_of,
+    job_of,
+    mxjob,
+    running,
+    tfjob,
+)
 
 LATER = "2026-01-01T00:01:00Z"
 
@@ -213,3 +221,69 @@ def test_a_status_is_written_only_where_it_has_changed() -> None:
     harness = OperatorHarness(TFJOB, tfjob({"Worker": 2}))
     assert any(isinstance(action, WriteStatus) for action in harness.look())
     assert not any(isinstance(action, WriteStatus) for action in harness.look(LATER))
+
+
+class TestPyTorch:
+    def variables(self, harness: OperatorHarness, pod: str) -> dict[str, str]:
+        (container,) = harness.pods[pod]["spec"]["containers"]
+        return {each["name"]: each["value"] for each in container["env"]}
+
+    def test_each_rank_is_told_of_the_world(self) -> None:
+        job = running(body_of(PYTORCHJOB, {"Master": 1, "Worker": 2}), PYTORCHJOB)
+        assert self.variables(job, "j-worker-1") == {
+            "PYTHONUNBUFFERED": "1",
+            "MASTER_PORT": "23456",
+            "PET_MASTER_PORT": "23456",
+            "MASTER_ADDR": "j-master-0",
+            "PET_MASTER_ADDR": "j-master-0",
+            "WORLD_SIZE": "3",
+            "RANK": "2",
+            "PET_NPROC_PER_NODE": "auto",
+            "PET_NODE_RANK": "2",
+            "PET_NNODES": "3",
+        }
+        assert self.variables(job, "j-master-0")["RANK"] == "0"
+
+    def test_processes_of_a_node_make_the_world_larger(self) -> None:
+        body = body_of(PYTORCHJOB, {"Master": 1, "Worker": 1}, nprocPerNode="4")
+        job = running(body, PYTORCHJOB)
+        assert self.variables(job, "j-master-0")["WORLD_SIZE"] == "8"
+
+    def test_an_elastic_job_is_told_its_bounds(self) -> None:
+        policy = {"minReplicas": 1, "maxReplicas": 4, "maxRestarts": 3}
+        job = running(body_of(PYTORCHJOB, {"Worker": 2}, elasticPolicy=policy), PYTORCHJOB)
+        assert self.variables(job, "j-worker-0") == {
+            "PYTHONUNBUFFERED": "1",
+            "PET_RDZV_ENDPOINT": "j-worker-0:23456",
+            "PET_RDZV_BACKEND": "c10d",
+            "PET_NNODES": "1:4",
+            "PET_MAX_RESTARTS": "3",
+        }
+
+    def test_a_resumed_job_has_the_new_world_in_every_pod(self) -> None:
+        job = running(body_of(PYTORCHJOB, {"Master": 1, "Worker": 1}), PYTORCHJOB)
+        job.body["spec"]["runPolicy"] = {"suspend": True}
+        job.settle()
+        job.gone()
+        assert (job.pods, job.conditions()["Suspended"]) == ({}, "True")
+        job.body["spec"]["runPolicy"] = {"suspend": False}
+        job.body["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 3
+        job.settle()
+        worlds = {self.variables(job, name)["WORLD_SIZE"] for name in job.pods}
+        assert (len(job.pods), worlds) == (4, {"4"})
+
+    @cases(
+        ("restart", "ended", "exit_code", "condition"),
+        {
+            "the master ends": ("Never", "j-master-0", 0, "Succeeded"),
+            "a worker fails": ("Never", "j-worker-0", 1, "Failed"),
+            "a worker fails and is started again": ("OnFailure", "j-worker-0", 1, "Running"),
+        },
+    )
+    def test_what_becomes_of_the_job(
+        self, restart: str, ended: str, exit_code: int, condition: str
+    ) -> None:
+        job = running(body_of(PYTORCHJOB, {"Master": 1, "Worker": 1}, restart), PYTORCHJOB)
+        job.end(ended, exit_code)
+        job.settle()
+        assert job.conditions()[condition] == "True"

@@ -51,22 +51,6 @@ class TestConfiguration:
         ("text", "why"),
         {
             "another document": ("[]", "holds no KubeSchedulerConfiguration"),
-            "another version": (
-                "{kind: KubeSchedulerConfiguration, apiVersion: v1}",
-                "apiVersion is 'v1'",
-            ),
-            "scores without a weight": (
-                yaml.safe_dump(
-                    {
-                        "apiVersion": "kubescheduler.config.k8s.io/v1",
-                        "kind": "KubeSchedulerConfiguration",
-                        "extenders": [
-                            {"urlPrefix": "x", "prioritizeVerb": "p", "nodeCacheCapable": True}
-                        ],
-                    }
-                ),
-                "must have a positive weight",
-            ),
             "what is not called here": (
                 yaml.safe_dump(
                     {

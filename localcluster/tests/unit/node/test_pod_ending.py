@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from localcluster.node import lifecycle as life
 from localcluster.node.admission import Rejection
-from tests.cases import cases
 from tests.unit.node.machine_harness import SIDECAR, MachineHarness
 from tests.unit.node.pods import container, pod
 
@@ -96,36 +95,6 @@ def test_a_rejected_pod_fails_without_container_states_and_goes_when_deleted() -
     assert harness.send(life.DeletionRequested(30)).new_instructions() == [life.Discard()]
 
 
-@cases(
-    ("policy", "phase", "restarts"),
-    {
-        "a pod that never restarts has failed": ("Never", "Failed", 2),
-        "any other is run again, and the restart is counted": ("Always", "Running", 3),
-    },
-)
-def test_what_ran_under_an_earlier_agent_has_ended_with_it(
-    policy: str, phase: str, restarts: int
-) -> None:
-    written = {
-        "startTime": "2025-12-31T23:00:00Z",
-        "phase": "Running",
-        "containerStatuses": [
-            {
-                "name": "main",
-                "restartCount": 2,
-                "state": {"running": {"startedAt": "2025-12-31T23:30:00Z"}},
-            }
-        ],
-    }
-    harness = MachineHarness(pod(restartPolicy=policy), written).begin()
-    status = harness.status["containerStatuses"][0]
-    assert (harness.phase, status["restartCount"]) == (phase, restarts)
-    ended = (status["state"] if phase == "Failed" else status["lastState"])["terminated"]
-    assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
-    assert "node agent" in ended["message"]
-    assert harness.status["startTime"] == "2025-12-31T23:00:00Z"
-
-
 def test_a_pod_that_had_ended_stays_as_it_was() -> None:
     first = MachineHarness(pod(restartPolicy="Never")).begin().exit("main", 4)
     second = MachineHarness(pod(restartPolicy="Never"), first.status).begin()
@@ -135,6 +104,13 @@ def test_a_pod_that_had_ended_stays_as_it_was() -> None:
         True,
     )
     assert second.state()["terminated"]["exitCode"] == 4
+
+
+def test_a_pod_that_ran_has_ended_with_the_agent_that_ran_it() -> None:
+    first = MachineHarness(pod(restartPolicy="Always")).begin()
+    second = MachineHarness(pod(restartPolicy="Always"), first.status).begin()
+    assert (second.new_instructions(), second.phase) == ([], "Failed")
+    assert second.status["reason"] == "NodeAgentEnded"
 
 
 @st.composite

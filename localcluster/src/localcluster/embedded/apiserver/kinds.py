@@ -63,9 +63,11 @@ class Resource:
         yield {**own, **common, **short}
         for name in self.subresources:
             verbs = ["get", "patch", "update"] if name == "status" else ["create", "get"]
-            yield {"name": f"{self.plural}/{name}", "singularName": "", **common, "verbs": verbs}
+            own = {"name": f"{self.plural}/{name}", "singularName": "", **common, "verbs": verbs}
+            yield {**own, **_EVICTION} if name == "eviction" else own
 
 
+_EVICTION: Final = {"group": "policy", "version": "v1", "kind": "Eviction"}
 _POD_FIELDS: Final = (
     *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
     *("status.phase", "status.podIP", "status.nominatedNodeName"),
@@ -77,7 +79,7 @@ _EVENT_FIELDS: Final = (
 )
 _STATUS: Final = ("status",)
 PODS: Final = Resource(
-    "", "v1", "pods", "Pod", True, ("po",), ("binding", "log", "status"), True,
+    "", "v1", "pods", "Pod", True, ("po",), ("binding", "eviction", "log", "status"), True,
     selectable=_POD_FIELDS,
 )  # fmt: skip
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, ("ns",), _STATUS)
@@ -102,7 +104,7 @@ BUILT_IN: Final = (
     Resource("", "v1", "events", "Event", True, ("ev",), selectable=_EVENT_FIELDS),
     Resource("", "v1", "persistentvolumes", "PersistentVolume", False, ("pv",), _STATUS),
     Resource("", "v1", *_CLAIMS, _STATUS),
-    # These are stored, and not obeyed: a policy's expressions are not evaluated.
+    # Policies are stored, and not obeyed: their expressions are not evaluated.
     Resource(_ADMISSION, "v1", *_POLICIES, (), _STATUS, True),
     Resource(_ADMISSION, "v1", *_BINDINGS, (), (), True),
     Resource("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",), _STATUS),

@@ -4,9 +4,10 @@ All return a new object and leave the old one as it is. A strategic merge is a m
 some lists are merged too, element by element, by a key that depends on the field (a pod's
 containers by their name)."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+import jsonpatch
 
 from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Json
@@ -92,46 +93,9 @@ def _merged_list(old: Sequence[Any], new: Sequence[Json], key: str) -> list[Any]
 
 
 def json_patch(target: Any, operations: Sequence[Json]) -> Any:
-    """Return `target` with a JSON patch applied, whole or not at all. Raises StatusError.
-
-    `copy` and `move` are refused: no client here sends them."""
-    document = copy.deepcopy(target)
+    """Return `target` with a JSON patch applied, whole or not at all. Raises StatusError."""
     try:
-        for operation in operations:
-            _apply_operation(document, operation)
-    except (KeyError, IndexError, ValueError, TypeError):
+        return jsonpatch.apply_patch(target, operations)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException):
         message = "the server rejected our request due to an error in our request"
         raise StatusError(422, "Invalid", message, {}) from None
-    return document
-
-
-def _apply_operation(document: Any, operation: Json) -> None:
-    *way, last = (
-        part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]
-    )
-    holder = document
-    for part in way:
-        holder = holder[_index(holder, part)]
-    name = operation["op"]
-    if name == "add" and isinstance(holder, list):
-        place = len(holder) if last == "-" else _index(holder, last)
-        if place > len(holder):
-            raise IndexError(last)
-        holder.insert(place, operation["value"])
-    elif name == "add":
-        holder[last] = operation["value"]
-    elif name == "remove":
-        del holder[_index(holder, last)]
-    elif name == "replace" and (isinstance(holder, list) or last in holder):
-        holder[_index(holder, last)] = operation["value"]
-    elif name != "test" or holder[_index(holder, last)] != operation["value"]:
-        raise ValueError(name)
-
-
-def _index(holder: Any, part: str) -> Any:
-    """Return a part of a pointer as a key or an index. Raises ValueError, also if negative."""
-    if not isinstance(holder, list):
-        return part
-    if not part.isdecimal():
-        raise ValueError(part)
-    return int(part)

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from localcluster.embedded.apiserver import discovery, errors, wire
+from localcluster.embedded.apiserver import deletion, discovery, errors, wire
 from localcluster.embedded.apiserver.auth import Authenticator
-from localcluster.embedded.apiserver.kinds import NAMESPACES, Json
+from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json
 from localcluster.embedded.apiserver.lists import encoded_list, listed
 from localcluster.embedded.apiserver.logs import LogRequest, log_request
 from localcluster.embedded.apiserver.objects import Objects, check_identity, check_replaces
@@ -178,6 +178,16 @@ def _bind(objects: Objects, target: wire.Target, request: wire.Request) -> wire.
     return wire.respond({**_SUCCESS, "code": 201}, 201)
 
 
+def _evict(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
+    wire.refuse_dry_run(request.query)
+    options = wire.options_of(wire.body_of(request).get("deleteOptions") or {})
+    pods = objects.store.items(PODS.store_key, target.namespace)
+    budgets = objects.store.items("poddisruptionbudgets.policy", target.namespace)
+    deletion.check_budgets(objects.get(target).body, budgets, pods)
+    objects.delete(target, options)
+    return wire.respond({**_SUCCESS, "code": 201}, 201)
+
+
 def _log(
     objects: Objects, target: wire.Target, request: wire.Request
 ) -> LogRequest | wire.Response:
@@ -199,5 +209,6 @@ _ROUTES: Final[
     ("status", "PUT"): _replace,
     ("status", "PATCH"): _patch,
     ("binding", "POST"): _bind,
+    ("eviction", "POST"): _evict,
     ("log", "GET"): _log,
 }

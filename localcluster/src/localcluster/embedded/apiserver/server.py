@@ -12,6 +12,7 @@ from localcluster.embedded.apiserver.controllers import (
     NamespaceDefaults,
     NamespaceDeletion,
     NodeTaints,
+    QuotaUsage,
 )
 from localcluster.embedded.apiserver.deployments import Deployments
 from localcluster.embedded.apiserver.garbage import GarbageCollector
@@ -33,7 +34,7 @@ _PRIORITIES: Final = {
 def controllers_of(objects: Objects) -> Controllers:
     """Return all controllers of a server."""
     immediate = (Definitions, NamespaceDefaults, NodeTaints)
-    delayed = (GarbageCollector, NamespaceDeletion, VolumeBinder, Deployments)
+    delayed = (GarbageCollector, NamespaceDeletion, VolumeBinder, Deployments, QuotaUsage)
     return Controllers(
         objects.store, [each(objects) for each in immediate], [each(objects) for each in delayed]
     )

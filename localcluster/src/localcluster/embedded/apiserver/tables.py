@@ -1,12 +1,10 @@
-"""Tables for `kubectl get`: pods, nodes, custom resources.
+"""What `kubectl get` prints: the columns of custom resources, and a few of pods and nodes.
 
-Other kinds show their name and age. A column is a heading, a priority (1 for what only `-o wide`
-shows) and a function of an object and the present time."""
+Other kinds show their name and age, as kubectl prints objects that come without a table."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from localcluster.embedded.apiserver.kinds import Json, Resource
 from localcluster.embedded.apiserver.metadata import is_terminating
@@ -14,45 +12,34 @@ from localcluster.embedded.apiserver.pods import is_ready
 
 ACCEPTED: Final = b"as=Table"
 """Part of the Accept header of a request for a table."""
-
-Cell: TypeAlias = Callable[[Json, datetime], Any]
-Column: TypeAlias = tuple[str, str, int, Cell]
+_SHOWN: Final = ("name", "type", "priority")
+_AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
 def table(resource: Resource, bodies: Iterable[Json], metadata: Json, now: datetime) -> Json:
     """Return objects as a Table, each row with the object's metadata."""
-    columns = _columns(resource)
+    computed = _COMPUTED.get(resource.store_key, {})
+    columns = resource.columns or (_AGE,)
+    names: list[Json] = [{"name": name, "type": "string"} for name in ("Name", *computed)]
+    names += [{key: each[key] for key in _SHOWN if key in each} for each in columns]
     head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-    return {
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": metadata,
-        "columnDefinitions": [
-            {"name": heading, "type": kind, "priority": priority}
-            for heading, kind, priority, _ in columns
-        ],
-        "rows": [
-            {
-                "cells": [cell(each, now) for *_, cell in columns],
-                "object": {**head, "metadata": each["metadata"]},
-            }
-            for each in bodies
-        ],
-    }
+    rows = [
+        {
+            "cells": [
+                each["metadata"].get("name", ""),
+                *(cell(each) for cell in computed.values()),
+                *(_cell(column, each, now) for column in columns),
+            ],
+            "object": {**head, "metadata": each["metadata"]},
+        }
+        for each in bodies
+    ]
+    about = [{"priority": 0, **each} for each in names]
+    whole = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    return {**whole, "columnDefinitions": about, "rows": rows}
 
 
-def _columns(resource: Resource) -> tuple[Column, ...]:
-    if not resource.columns:
-        columns = () if resource.custom else _BUILT_IN.get(resource.plural, ())
-        return (_NAME, *(columns or (_AGE,)))
-    defined = (
-        (each["name"], each["type"], each.get("priority", 0), partial(_defined_cell, each))
-        for each in resource.columns
-    )
-    return (_NAME, *defined)
-
-
-def _defined_cell(column: Mapping[str, Any], body: Json, now: datetime) -> Any:
+def _cell(column: Mapping[str, Any], body: Json, now: datetime) -> Any:
     value = at_path(body, column["jsonPath"])
     return age(value, now) if column["type"] == "date" and value else value
 
@@ -69,69 +56,43 @@ def at_path(body: Any, path: str) -> Any:
     return body
 
 
-def age(text: str | None, now: datetime) -> str:
-    """Return how long ago an instant was, as kubectl prints it."""
-    if not text:
-        return "<unknown>"
+def age(text: str, now: datetime) -> str:
+    """Return how long ago an instant was, in the largest unit of which there are two."""
     seconds = max(0, int((now - datetime.fromisoformat(text)).total_seconds()))
-    if seconds < 120:
-        return f"{seconds}s"
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if minutes < 10:
-        return f"{minutes}m{f'{seconds % 60}s' if seconds % 60 else ''}"
-    return f"{minutes}m" if minutes < 180 else f"{hours}h" if hours < 48 else f"{days}d"
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
 
 
-def _field(path: str, missing: Any = "<none>") -> Cell:
-    def cell(body: Json, _now: datetime) -> Any:
-        found = at_path(body, path)
-        return missing if found is None else found
-
-    return cell
+def _statuses(body: Json) -> list[Json]:
+    return at_path(body, "status.containerStatuses") or []
 
 
-def _pod_ready(body: Json, _now: datetime) -> Any:
-    statuses = at_path(body, "status.containerStatuses") or ()
-    ready = sum(bool(each.get("ready")) for each in statuses)
-    return f"{ready}/{len(at_path(body, 'spec.containers') or ())}"
+def _ready(body: Json) -> str:
+    ready = sum(bool(each.get("ready")) for each in _statuses(body))
+    return f"{ready}/{len(body.get('spec', {}).get('containers') or ())}"
 
 
-def _pod_status(body: Json, _now: datetime) -> Any:
+def _status(body: Json) -> Any:
     if is_terminating(body):
         return "Terminating"
-    statuses = at_path(body, "status.containerStatuses") or ()
-    states = [each.get("state") or {} for each in statuses]
+    states = (each.get("state") or {} for each in _statuses(body))
     ended = (each.get("waiting") or each.get("terminated") or {} for each in states)
-    reasons = filter(None, (each.get("reason") for each in ended))
+    reasons = (each["reason"] for each in ended if each.get("reason"))
     return next(reasons, at_path(body, "status.reason") or at_path(body, "status.phase"))
 
 
-def _pod_restarts(body: Json, _now: datetime) -> Any:
-    statuses = at_path(body, "status.containerStatuses") or ()
-    return str(sum(each.get("restartCount", 0) for each in statuses))
+def _restarts(body: Json) -> str:
+    return str(sum(each.get("restartCount", 0) for each in _statuses(body)))
 
 
-def _node_status(body: Json, _now: datetime) -> Any:
-    cordoned = ",SchedulingDisabled" if at_path(body, "spec.unschedulable") else ""
+def _node_status(body: Json) -> str:
+    cordoned = ",SchedulingDisabled" if (body.get("spec") or {}).get("unschedulable") else ""
     return f"{'Ready' if is_ready(body) else 'NotReady'}{cordoned}"
 
 
-_NAME: Final[Column] = ("Name", "string", 0, lambda body, _now: body["metadata"].get("name", ""))
-_AGE: Final[Column] = (
-    *("Age", "string", 0),
-    lambda body, now: age(body["metadata"].get("creationTimestamp"), now),
-)
-_BUILT_IN: Final[Mapping[str, tuple[Column, ...]]] = {
-    "pods": (
-        ("Ready", "string", 0, _pod_ready),
-        ("Status", "string", 0, _pod_status),
-        ("Restarts", "string", 0, _pod_restarts),
-        _AGE,
-        ("Node", "string", 1, _field("spec.nodeName")),
-    ),
-    "nodes": (
-        ("Status", "string", 0, _node_status),
-        _AGE,
-        ("Version", "string", 0, _field("status.nodeInfo.kubeletVersion", "")),
-    ),
+_COMPUTED: Final[Mapping[str, Mapping[str, Callable[[Json], Any]]]] = {
+    "pods": {"Ready": _ready, "Status": _status, "Restarts": _restarts},
+    "nodes": {"Status": _node_status},
 }

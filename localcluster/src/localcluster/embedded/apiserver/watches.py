@@ -23,13 +23,10 @@ from localcluster.embedded.apiserver.store import (
     encoded,
     event_line,
 )
-from localcluster.embedded.apiserver.wire import flag, number, version_number
+from localcluster.embedded.apiserver.wire import number, version_number
 
 GATHER_SECONDS: Final = 0.005
 """How long a watcher gathers changes after it has sent some."""
-_BOOKMARK_SECONDS: Final = 60.0
-_LAST_BOOKMARK_SECONDS: Final = 2.0
-"""How long before its end a watch is sent its last bookmark, as in the real server."""
 _DEFAULT_SECONDS: Final = (1800.0, 3600.0)
 """A watch without a time limit ends at random between these, as in the real server."""
 
@@ -42,7 +39,6 @@ class WatchQuery:
 
     since: int | None = None
     seconds: float | None = None
-    bookmarks: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ def parse_watch(query: Mapping[str, str]) -> WatchQuery:
         why = "is forbidden for watch unless the WatchList feature gate is enabled"
         raise StatusError(422, "Invalid", f"sendInitialEvents {why}")
     seconds = number(query, "timeoutSeconds") or None
-    return WatchQuery(version_number(query) or None, seconds, flag(query, "allowWatchBookmarks"))
+    return WatchQuery(version_number(query) or None, seconds)
 
 
 class Watches:
@@ -104,7 +100,6 @@ class Watches:
         clock = asyncio.get_running_loop().time
         query, key = request.query, request.resource.store_key
         deadline = clock() + (query.seconds or self._random.uniform(*_DEFAULT_SECONDS))
-        bookmark_at = next_bookmark(clock(), deadline)
         position = self._store.version if query.since is None else query.since
         if query.since is None:
             yield self._initial_events(request)
@@ -113,13 +108,10 @@ class Watches:
             changes = self._store.since(key, position)
             position = max(position, self._store.version)
             piece = b"".join(_events(changes, request.selection))
-            if query.bookmarks and clock() >= bookmark_at:
-                bookmark_at = next_bookmark(clock(), deadline)
-                piece += bookmark(request.resource, position)
             if piece:
                 yield piece
                 await asyncio.sleep(GATHER_SECONDS)
-            await _wait(wakeup, min(deadline, bookmark_at) if query.bookmarks else deadline)
+            await _wait(wakeup, deadline)
 
     def _initial_events(self, request: WatchRequest) -> bytes:
         items = self._store.items(request.resource.store_key, request.selection.namespace)
@@ -137,12 +129,6 @@ async def _wait(wakeup: asyncio.Event, until: float) -> None:
             await wakeup.wait()
     except TimeoutError:
         return
-
-
-def next_bookmark(now: float, deadline: float) -> float:
-    """Return when the next bookmark is due: in a minute, or shortly before the end."""
-    last = deadline - _LAST_BOOKMARK_SECONDS
-    return min(now + _BOOKMARK_SECONDS, last) if last > now else now + _BOOKMARK_SECONDS
 
 
 def _events(changes: Sequence[Change], selection: Selection) -> Iterator[bytes]:
@@ -165,10 +151,3 @@ def selected_event(change: Change, selection: Selection) -> tuple[str, Stored] |
     if was and change.before is not None:
         return "DELETED", encoded(change.before.body, change.version)
     return None
-
-
-def bookmark(resource: Resource, version: int) -> bytes:
-    """Return the event that only says how far the watcher has come."""
-    metadata = {"resourceVersion": str(version)}
-    body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-    return event_line("BOOKMARK", msgspec.json.encode(body))

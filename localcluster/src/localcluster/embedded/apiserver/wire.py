@@ -15,6 +15,7 @@ from localcluster.embedded.apiserver.errors import (
     version_in_future,
 )
 from localcluster.embedded.apiserver.kinds import Json, Kinds, Resource
+from localcluster.embedded.apiserver.protobuf import PROTOBUF, decoded
 from localcluster.embedded.apiserver.store import Stored
 
 JSON: Final = "application/json"
@@ -99,6 +100,8 @@ def _target(kinds: Kinds, group: str, version: str, parts: list[str]) -> Target:
 
 def body_of(request: Request) -> Json:
     """Return the body as a JSON object. Raises StatusError."""
+    if request.content_type == PROTOBUF:
+        return decoded(request.body)
     if request.content_type not in {JSON, _YAML}:
         raise _unsupported_media((JSON, _YAML))
     body = _parsed(request, "couldn't get version/kind; json parse error", request.content_type)
@@ -217,9 +220,14 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 def delete_options(request: Request) -> DeleteOptions:
     """Return the options of a deletion: of the body, or else of the query. Raises StatusError."""
     refuse_dry_run(request.query)
+    if not request.body:
+        return options_of({key: value for key, value in request.query.items() if key != "pretty"})
+    return options_of(body_of(request))
+
+
+def options_of(given: Mapping[str, Any]) -> DeleteOptions:
+    """Return the options of a deletion or an eviction. Raises StatusError for one not served."""
     try:
-        if request.body:
-            return msgspec.json.decode(request.body, type=DeleteOptions)
-        return msgspec.convert(request.query, DeleteOptions, strict=False)
-    except msgspec.DecodeError as error:
+        return msgspec.convert(given, DeleteOptions, strict=False)
+    except msgspec.ValidationError as error:
         raise bad_request(f"these options of a deletion are not served: {error}") from None

@@ -16,8 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run; return 0 after an orderly end, 2 when the kubeconfig cannot be used."""
     parser = argparse.ArgumentParser(
         prog="python -m localcluster.embedded.operator",
-        description="Stand in for the Kubeflow training operator: TFJobs and MXJobs. Prints "
-        "`ready` once it works.",
+        description="Stand in for the Kubeflow training operator. Prints `ready` once it works.",
     )
     parser.add_argument("--kubeconfig", type=Path, required=True)
     options = parser.parse_args(arguments)

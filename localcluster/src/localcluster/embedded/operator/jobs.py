@@ -1,4 +1,4 @@
-"""A TFJob or MXJob as the operator sees it: validated, with defaults applied in memory."""
+"""A job as the operator sees it: validated, with defaults applied in memory."""
 
 import copy
 import re
@@ -19,6 +19,8 @@ class OperatorKind:
     port_name: str
     port: int
     roles: tuple[str, ...]
+    restart_policy: str = "Never"
+    """That of a role that names none."""
 
     @property
     def controller(self) -> str:
@@ -30,7 +32,10 @@ TFJOB: Final = OperatorKind(
     job_kinds.TFJOB, "tfjob-port", 2222, ("PS", "Worker", "Chief", "Master", "Evaluator")
 )
 MXJOB: Final = OperatorKind(job_kinds.MXJOB, "mxjob-port", 9091, ("Scheduler", "Server", "Worker"))
-OPERATOR_KINDS: Final = {each.kind.name: each for each in (TFJOB, MXJOB)}
+PYTORCHJOB: Final = OperatorKind(
+    job_kinds.PYTORCHJOB, "pytorchjob-port", 23456, ("Master", "Worker"), "OnFailure"
+)
+OPERATOR_KINDS: Final = {each.kind.name: each for each in (TFJOB, MXJOB, PYTORCHJOB)}
 
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -79,10 +84,6 @@ class Job:
         policy: Json = self.body["spec"].get("runPolicy") or {}
         return policy
 
-    def has_dynamic_workers(self) -> bool:
-        """Whether its workers come and go while it runs."""
-        return bool(self.body["spec"].get("enableDynamicWorker"))
-
     def has_chief(self) -> bool:
         """Whether a chief or master decides its outcome."""
         return "Chief" in self.roles or "Master" in self.roles
@@ -109,9 +110,8 @@ def _role(kind: OperatorKind, key: str, spec: Json) -> Role:
     if not any(port.get("name") == kind.port_name for port in ports):
         main["ports"] = [*ports, {"name": kind.port_name, "containerPort": kind.port}]
     replicas = spec.get("replicas")
-    return Role(
-        name, 1 if replicas is None else replicas, spec.get("restartPolicy") or "Never", template
-    )
+    policy = spec.get("restartPolicy") or kind.restart_policy
+    return Role(name, 1 if replicas is None else replicas, policy, template)
 
 
 def _name_fault(kind: OperatorKind, name: str) -> str:
@@ -132,6 +132,8 @@ def _specs_fault(kind: OperatorKind, specs: Json) -> str:
         return f"{kind.kind.name}Spec is not valid" + ("" if kind is MXJOB else "".join(faults[:1]))
     if sum(role in ("Chief", "Master") for role in specs) > 1 and kind is TFJOB:
         return "TFJobSpec is not valid: more than 1 chief/master found"
+    if kind is PYTORCHJOB and (specs.get("Master") or {}).get("replicas", 1) != 1:
+        return "PyTorchJobSpec is not valid: There must be only 1 master replica"
     return ""
 
 

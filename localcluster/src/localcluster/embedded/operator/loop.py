@@ -39,7 +39,7 @@ Key = tuple[str, str, str]
 
 
 class Operator:
-    """Reconciles every TFJob and MXJob; ``run`` returns after ``stop``."""
+    """Reconciles every TFJob, MXJob and PyTorchJob; ``run`` returns after ``stop``."""
 
     def __init__(self, client: Client, config: ReflectorConfig | None = None) -> None:
         self._api = ApiCalls(client)

@@ -4,9 +4,10 @@ A pod's variable lists the gang as of the pod's creation: an edit of the counts 
 
 import copy
 import json
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from localcluster.embedded.operator.jobs import TFJOB, Job, Role
+from localcluster.embedded.operator.jobs import MXJOB, PYTORCHJOB, TFJOB, Job, Role
 from localcluster.embedded.raw_objects import Json
 
 LABELS: Final = "training.kubeflow.org"
@@ -35,12 +36,11 @@ def make_pod(job: Job, role: Role, index: int) -> Json:
     if _is_master(job, role, index):
         labels[f"{LABELS}/job-role"] = "master"
     spec["restartPolicy"] = role.restart_policy
-    variables = _tensorflow(job, role, index) if job.kind is TFJOB else _mxnet(job, role, index)
+    variables = _VARIABLES[job.kind.kind.name](job, role, index)
+    added = [{"name": name, "value": value} for name, value in variables.items()]
     for container in spec["containers"]:
-        if variables and (
-            job.kind is not TFJOB or container.get("name") == job.kind.kind.container
-        ):
-            container["env"] = [*(container.get("env") or []), *variables]
+        if job.kind is not TFJOB or container.get("name") == job.kind.kind.container:
+            container["env"] = [*(container.get("env") or []), *added]
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         _quote_amounts(container.get("resources") or {})
     kept = {key: metadata[key] for key in ("annotations", "finalizers") if metadata.get(key)}
@@ -94,9 +94,9 @@ def _owner(job: Job) -> Json:
 
 
 def _is_master(job: Job, role: Role, index: int) -> bool:
-    if job.kind is not TFJOB:
+    if job.kind is MXJOB:
         return role.name == "Server"
-    if job.has_chief():
+    if job.kind is PYTORCHJOB or job.has_chief():
         return role.name in ("Chief", "Master")
     return role.name == "Worker" and index == 0
 
@@ -124,30 +124,14 @@ def _compact(value: Json) -> str:
 # --- TensorFlow
 
 
-def _tensorflow(job: Job, role: Role, index: int) -> list[Json]:
+def _tensorflow(job: Job, role: Role, index: int) -> dict[str, str]:
     if sum(each.replicas for each in job.roles.values()) == 1:
-        return []
-    cluster = {
-        each.label: _addresses(job, each)
-        for each in sorted(job.roles.values(), key=lambda each: each.label)
-    }
+        return {}
+    roles = sorted(job.roles.values(), key=lambda each: each.label)
+    cluster = {each.label: _addresses(job, each) for each in roles}
     task = {"type": role.label, "index": index}
-    if job.has_dynamic_workers():
-        return [{"name": "TF_CONFIG", "value": _compact(_sparse(cluster, role, index))}]
-    config: Json = {"cluster": cluster, "task": task, "environment": "cloud"}
-    return [{"name": "TF_CONFIG", "value": _compact(config)}]
-
-
-def _sparse(cluster: Json, role: Role, index: int) -> Json:
-    """What a task is told where workers come and go: a worker of itself and of the PSs, a PS of
-    itself, and the others of nobody."""
-    own = cluster[role.label][index]
-    seen: Json = {"worker": {}, "ps": []}
-    if role.name == "Worker":
-        seen = {"worker": {str(index): own}, "ps": cluster.get("ps", [])}
-    elif role.name == "PS":
-        seen = {"worker": {}, "ps": [own]}
-    return {"cluster": seen, "task": {"type": role.label, "index": index}}
+    config = {"cluster": cluster, "task": task, "environment": "cloud"}
+    return {"TF_CONFIG": _compact(config)}
 
 
 def _addresses(job: Job, role: Role) -> list[str]:
@@ -158,7 +142,7 @@ def _addresses(job: Job, role: Role) -> list[str]:
 # --- MXNet
 
 
-def _mxnet(job: Job, role: Role, index: int) -> list[Json]:
+def _mxnet(job: Job, role: Role, index: int) -> dict[str, str]:
     roles = sorted(job.roles.values(), key=lambda each: each.label)
     cluster = {
         each.label: [
@@ -170,7 +154,7 @@ def _mxnet(job: Job, role: Role, index: int) -> list[Json]:
     labels = {each.label: "" for each in roles}  # only tuning jobs, which are not run, have any
     config = {"cluster": cluster, "labels": labels, "task": {"type": role.label, "index": index}}
     root = (cluster.get("scheduler") or [{"url": "", "port": 0}])[0]
-    variables = {
+    return {
         "MX_CONFIG": _compact(config),
         "DMLC_PS_ROOT_PORT": str(root["port"]),
         "DMLC_PS_ROOT_URI": str(root["url"]),
@@ -180,4 +164,52 @@ def _mxnet(job: Job, role: Role, index: int) -> list[Json]:
         "DMLC_USE_KUBERNETES": "1",
         **({"DMLC_WORKER_ID": str(index)} if role.name == "Worker" else {}),
     }
-    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+# --- PyTorch
+
+
+def _pytorch(job: Job, role: Role, index: int) -> dict[str, str]:
+    """Return what the real operator sets, in its order of precedence."""
+    spec, replicas = job.body["spec"], sum(each.replicas for each in job.roles.values())
+    elastic, master = spec.get("elasticPolicy"), job.roles.get("Master")
+    processes = str(spec.get("nprocPerNode") or (elastic or {}).get("nProcPerNode") or "auto")
+    variables = {"PYTHONUNBUFFERED": "1"}
+    if master:
+        address, port = child_name(job, master, 0), str(_port(job, master))
+        rank = str(index + (role.name == "Worker"))
+        world = replicas * (int(processes) if processes.isdecimal() else 1)
+        variables |= {"MASTER_PORT": port, "PET_MASTER_PORT": port, "MASTER_ADDR": address}
+        variables |= {"PET_MASTER_ADDR": address, "WORLD_SIZE": str(world), "RANK": rank}
+        variables |= {"PET_NPROC_PER_NODE": processes, "PET_NODE_RANK": rank}
+    if elastic is None:
+        return {**variables, "PET_NNODES": str(replicas)}
+    return variables | _elastic(job, elastic)
+
+
+def _elastic(job: Job, policy: Json) -> dict[str, str]:
+    worker = job.roles["Worker"]
+    least = policy.get("minReplicas", policy.get("maxReplicas", worker.replicas))
+    most = policy.get("maxReplicas", policy.get("minReplicas", worker.replicas))
+    host = policy.get("rdzvHost") or child_name(job, worker, 0)
+    conf = (f"{each['key']}={each['value']}" for each in policy.get("rdzvConf") or ())
+    optional = {
+        "PET_MAX_RESTARTS": policy.get("maxRestarts"),
+        "PET_NPROC_PER_NODE": policy.get("nProcPerNode"),
+        "PET_RDZV_ID": policy.get("rdzvId"),
+        "PET_RDZV_CONF": ",".join(conf) or None,
+        "PET_STANDALONE": "" if policy.get("standalone") else None,
+    }
+    return {
+        "PET_RDZV_ENDPOINT": f"{host}:{policy.get('rdzvPort') or _port(job, worker)}",
+        "PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d",
+        "PET_NNODES": f"{least}:{most}",
+        **{name: str(value) for name, value in optional.items() if value is not None},
+    }
+
+
+_VARIABLES: Final[Mapping[str, Callable[[Job, Role, int], dict[str, str]]]] = {
+    "TFJob": _tensorflow,
+    "MXJob": _mxnet,
+    "PyTorchJob": _pytorch,
+}

@@ -15,9 +15,6 @@ from localcluster.embedded.operator.pod_factory import LABELS, child_name, make_
 from localcluster.embedded.raw_objects import Json
 
 _RESTARTED = ("OnFailure", "Always")
-_OVERWRITTEN = (
-    "Restart policy in pod template will be overwritten by restart policy in replica spec"
-)
 
 
 # --- what the operator does to the cluster
@@ -108,13 +105,9 @@ def reconcile(job: Job, pods: Sequence[Json], services: Sequence[Json], now: str
 
 def _clean_up(run: _Reconciliation) -> None:
     policy = run.job.policy.get("cleanPodPolicy") or "None"
+    ended = ("Succeeded", "Failed") if policy == "Running" else ()
     if policy != "None":
-        phases = (
-            ("Running", "Pending")
-            if policy == "Running"
-            else ("Running", "Pending", "Succeeded", "Failed", "Unknown")
-        )
-        _delete(run, [pod for pod in run.pods if _phase(pod) in phases])
+        _delete(run, [pod for pod in run.pods if _phase(pod) not in ended])
     if status_rules.is_true(run.status, "Succeeded"):
         counts = run.status.get("replicaStatuses") or {}
         run.status = {
@@ -180,10 +173,6 @@ def _fill_pods(run: _Reconciliation, role: Role) -> None:
         if not there:
             # An empty slot beyond the count is filled too: the operator does so, and takes the pod
             # away again.
-            if role.template["spec"].get("restartPolicy"):
-                run.actions.append(
-                    EmitEvent("Warning", "SettedPodTemplateRestartPolicy", _OVERWRITTEN)
-                )
             run.actions.append(Create(make_pod(run.job, role, index)))
         elif len(there) == 1:
             _check_pod(run, role, index, there[0])
@@ -216,13 +205,10 @@ def _fill_services(run: _Reconciliation, role: Role) -> None:
 def _slots(role: Role, objects: Sequence[Json]) -> list[tuple[int, list[Json]]]:
     """The role's objects by index, up to the highest index or the count."""
     found: dict[int, list[Json]] = {}
-    for each in [
-        each
-        for each in objects
-        if each["metadata"]["labels"].get(f"{LABELS}/replica-type") == role.label
-    ]:
-        index = each["metadata"]["labels"].get(f"{LABELS}/replica-index", "")
-        if index.isdecimal():
+    for each in objects:
+        labels = each["metadata"]["labels"]
+        index = labels.get(f"{LABELS}/replica-index", "")
+        if labels.get(f"{LABELS}/replica-type") == role.label and index.isdecimal():
             found.setdefault(int(index), []).append(each)
     count = max(role.replicas, max(found, default=0) + 1)
     return [(index, found.get(index, [])) for index in range(count)]

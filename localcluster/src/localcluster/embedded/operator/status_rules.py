@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from localcluster.embedded.operator.jobs import TFJOB, Job, Role
+from localcluster.embedded.operator.jobs import PYTORCHJOB, TFJOB, Job, Role
 from localcluster.embedded.operator.pod_factory import LABELS
 from localcluster.embedded.raw_objects import Json
 
@@ -50,6 +50,8 @@ def conditions_of(
     ``restarting`` is the message of the condition that the job restarts, where it has that."""
     if job.kind is TFJOB:
         return _of_tfjob(job, counts, pods, restarting)
+    if job.kind is PYTORCHJOB:
+        return _of_pytorchjob(job, counts)
     return _of_mxjob(job, counts)
 
 
@@ -66,8 +68,6 @@ def _of_tfjob(
         yield from _tfjob_role(job, role, count, pods)
         failed = count.get("failed", 0)
         if not failed:
-            continue
-        if restarting is None and job.has_dynamic_workers() and role.name == "Worker":
             continue
         if restarting is not None:
             yield NewCondition("Restarting", restarting)
@@ -121,6 +121,26 @@ def _of_mxjob(job: Job, counts: Mapping[str, Json]) -> Iterator[NewCondition]:
                 f"mxjob {job.name} is failed because {failed} {role.name} replica(s) failed.",
                 "Normal",
             )
+
+
+def _of_pytorchjob(job: Job, counts: Mapping[str, Json]) -> Iterator[NewCondition]:
+    named = f"PyTorchJob {job.name}"
+    for role in _in_order(job, PYTORCHJOB.roles):
+        count = counts[role.name]
+        active, succeeded, failed = (count.get(key, 0) for key in ("active", "succeeded", "failed"))
+        decides = role.name == "Master" or "Master" not in job.roles
+        elastic_end = "Master" not in job.roles and job.body["spec"].get("elasticPolicy")
+        if decides and active:
+            yield NewCondition("Running", f"{named} is running.")
+        if decides and (succeeded == role.replicas or (elastic_end and succeeded)):
+            yield NewCondition("Succeeded", f"{named} is successfully completed.", "Normal")
+            return
+        if failed and role.replicas > succeeded + active:
+            why = f"because {failed} {role.name} replica(s) failed."
+            if role.restart_policy == "Never":
+                yield NewCondition("Failed", f"{named} is failed {why}", "Normal")
+            else:
+                yield NewCondition("Restarting", f"{named} is restarting {why}", "Warning")
 
 
 def is_true(status: Json, kind: str) -> bool:

@@ -8,8 +8,10 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
@@ -21,17 +23,13 @@ from localcluster.embedded.scheduler.configuration import (
 )
 from localcluster.embedded.scheduler.lease import Election
 from localcluster.embedded.scheduler.loop import Scheduler
-from localcluster.embedded.scheduler.serving import serve_health
+from localcluster.tls_server import TlsServer
 from optimus.kube.client import Client, connect
 from optimus.kube.errors import KubeError
 
-_IGNORED = (
-    "authentication-kubeconfig",
-    "authorization-kubeconfig",
-    "kube-api-qps",
-    "kube-api-burst",
-    "v",
-    "profiling",
+_IGNORED: Final = (
+    *("authentication-kubeconfig", "authorization-kubeconfig", "kube-api-qps", "kube-api-burst"),
+    *("v", "profiling"),
 )
 
 
@@ -83,31 +81,36 @@ def _give_up() -> None:
     os._exit(1)
 
 
+def serve_health(address: str, port: int, ready: Callable[[], bool]) -> TlsServer:
+    """Serve /livez, /healthz and /readyz on a thread of their own. Raises OSError."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_known = self.path.partition("?")[0] in ("/livez", "/healthz", "/readyz")
+            status = 404 if not is_known else 200 if ready() or "ready" not in self.path else 503
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it so
+            """Keep quiet."""
+
+    return TlsServer((address, port), Handler)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m localcluster.embedded.scheduler",
-        description=(
-            "Stand in for kube-scheduler, extenders included. Prints `ready` once it "
-            "knows the cluster."
-        ),
+        description="Stand in for kube-scheduler. Prints `ready` once it knows the cluster.",
     )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        help="a KubeSchedulerConfiguration; without one, the default scheduler's",
-    )
-    parser.add_argument(
-        "--kubeconfig", type=Path, help="instead of the one that the configuration names"
-    )
-    parser.add_argument(
-        "--leader-elect", default="", choices=["true", "false", ""], help="false: needs no Lease"
-    )
-    parser.add_argument("--bind-address", default="127.0.0.1", help="where health is served")
-    parser.add_argument(
-        "--secure-port", type=int, default=0, help="where health is served; 0: nowhere"
-    )
+    add = parser.add_argument
+    add("--config", type=Path, help="a KubeSchedulerConfiguration; else the default scheduler's")
+    add("--kubeconfig", type=Path, help="instead of the one that the configuration names")
+    add("--leader-elect", default="", choices=["true", "false", ""], help="false: needs no Lease")
+    add("--bind-address", default="127.0.0.1", help="where health is served")
+    add("--secure-port", type=int, default=0, help="where health is served; 0: nowhere")
     for name in _IGNORED:
-        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
+        add(f"--{name}", help=argparse.SUPPRESS)
     return parser
 
 

@@ -1,30 +1,25 @@
-"""The KubeSchedulerConfiguration file, as far as it is obeyed here.
-
-Plugins of a profile are not: here is no preemption of single pods that could be turned off."""
+"""The KubeSchedulerConfiguration file, as far as it is obeyed: of profiles, the names."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import yaml
 
 from localcluster.embedded.raw_objects import Json
 
-API_VERSION = "kubescheduler.config.k8s.io/v1"
-DEFAULT_SCHEDULER = "default-scheduler"
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"([0-9.]+)(ms|s|m|h)")
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class BadConfiguration(ValueError):
-    """The file cannot be used; ``str()`` says why."""
+    """The file cannot be used; `str()` says why."""
 
 
 @dataclass(frozen=True)
 class ExtenderConfiguration:
-    """One entry of ``extenders``; a verb that is "" is not called."""
+    """One entry of `extenders`; a verb that is "" is not called."""
 
     url: str
     filter_verb: str = ""
@@ -47,7 +42,7 @@ class ElectionConfiguration:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What the file configures. ``election`` is None where it schedules without a Lease."""
+    """What the file configures. `election` is None where it schedules without a Lease."""
 
     scheduler_names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
     extenders: tuple[ExtenderConfiguration, ...] = ()
@@ -56,17 +51,10 @@ class Configuration:
 
 
 def read_configuration(text: str) -> Configuration:
-    """The configuration in a file's text.
-
-    Raises:
-        BadConfiguration: the text is of another kind, or a field cannot be used."""
+    """Return the configuration in a file's text. Raises BadConfiguration."""
     document = yaml.safe_load(text)
     if not isinstance(document, dict) or document.get("kind") != "KubeSchedulerConfiguration":
         raise BadConfiguration("the file holds no KubeSchedulerConfiguration")
-    if document.get("apiVersion") != API_VERSION:
-        raise BadConfiguration(
-            f"apiVersion is {document.get('apiVersion')!r}; {API_VERSION} is known here"
-        )
     profiles = document.get("profiles") or [{}]
     kubeconfig = (document.get("clientConnection") or {}).get("kubeconfig")
     return Configuration(
@@ -80,43 +68,35 @@ def read_configuration(text: str) -> Configuration:
 def _extender(body: Json) -> ExtenderConfiguration:
     not_known = ("bindVerb", "managedResources", "enableHTTPS", "tlsConfig")
     unknown = [key for key in not_known if body.get(key)]
-    if unknown:
-        raise BadConfiguration(f"an extender names {unknown[0]}, which is not supported here")
-    if not body.get("nodeCacheCapable"):
-        raise BadConfiguration("an extender without nodeCacheCapable: true is not supported here")
-    weight = body.get("weight", 0)
-    if body.get("prioritizeVerb") and weight <= 0:
-        raise BadConfiguration(
-            "an extender with a prioritizeVerb must have a positive weight applied to it"
-        )
+    if unknown or not body.get("nodeCacheCapable"):
+        what = f"that names {unknown[0]}" if unknown else "without nodeCacheCapable: true"
+        raise BadConfiguration(f"an extender {what} is not supported here")
     return ExtenderConfiguration(
         url=body["urlPrefix"].rstrip("/"),
         filter_verb=body.get("filterVerb", ""),
         prioritize_verb=body.get("prioritizeVerb", ""),
-        weight=weight,
-        timeout_seconds=_seconds(body.get("httpTimeout")) or 5.0,
+        weight=body.get("weight", 0),
+        timeout_seconds=_seconds(body.get("httpTimeout"), 5.0),
         ignorable=body.get("ignorable", False),
     )
 
 
-def _election(body: Mapping[str, Any]) -> ElectionConfiguration | None:
+def _election(body: Json) -> ElectionConfiguration | None:
     if body.get("leaderElect") is False:
         return None
     default = ElectionConfiguration()
     return ElectionConfiguration(
         namespace=body.get("resourceNamespace") or default.namespace,
         name=body.get("resourceName") or default.name,
-        lease_seconds=_seconds(body.get("leaseDuration")) or default.lease_seconds,
-        renew_seconds=_seconds(body.get("renewDeadline")) or default.renew_seconds,
-        retry_seconds=_seconds(body.get("retryPeriod")) or default.retry_seconds,
+        lease_seconds=_seconds(body.get("leaseDuration"), default.lease_seconds),
+        renew_seconds=_seconds(body.get("renewDeadline"), default.renew_seconds),
+        retry_seconds=_seconds(body.get("retryPeriod"), default.retry_seconds),
     )
 
 
-def _seconds(text: str | None) -> float:
-    """A Go duration such as 5s or 1m30s; 0 for none."""
-    if not text or text == "0":
-        return 0.0
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+def _seconds(text: str | None, default: float) -> float:
+    """Return a Go duration such as 5s or 1m30s in seconds."""
+    parts = re.findall(r"([0-9.]+)(ms|s|m|h)", text or "")
+    if text and "".join(number + unit for number, unit in parts) != text:
         raise BadConfiguration(f"{text!r} is no duration; write for example 5s or 500ms")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return sum(float(number) * _UNITS[unit] for number, unit in parts) or default

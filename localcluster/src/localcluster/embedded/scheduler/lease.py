@@ -68,20 +68,18 @@ class Election(threading.Thread):
 
     def _hold(self, *, release: bool) -> bool:
         leases = path_of("coordination.k8s.io", "v1", "leases", self._configuration.namespace)
-        path = f"{leases}/{self._configuration.name}"
+        path, metadata = f"{leases}/{self._configuration.name}", {"name": self._configuration.name}
         try:
             lease = self._api.get(path)
         except KubeError as error:
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise
-            metadata = {"name": self._configuration.name}
             self._api.create(leases, {"metadata": metadata, "spec": self._spec({})})
             return True
         if not self._may_take(lease):
             return False
-        spec = self._spec(lease.get("spec") or {})
-        if release:
-            spec.update(holderIdentity="", leaseDurationSeconds=1)
+        ended = {"holderIdentity": "", "leaseDurationSeconds": 1} if release else {}
+        spec = {**self._spec(lease.get("spec") or {}), **ended}
         self._api.replace(path, {**lease, "spec": spec})
         return True
 

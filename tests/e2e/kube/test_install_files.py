@@ -1,13 +1,14 @@
 """The rendered files are what the kustomizations say."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from localcluster.embedded.kustomize import render
-from tests.unit.docs.pages import ROOT
+from tests.harness.kustomize import render
 
+ROOT = Path(__file__).parents[3]
 INSTALL = ROOT / "manifests" / "install"
 
 

@@ -1,5 +1,6 @@
 """What the base and its optional parts install, rendered: settings, rights, and where they end."""
 
+import os
 from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
@@ -10,8 +11,7 @@ import yaml
 
 import autoscaler.settings
 import extender.settings
-from localcluster.embedded.kustomize import render
-from tests.unit.properties import sampled
+from tests.harness.kustomize import render
 
 ROOT = Path(__file__).parents[3]
 PARTS = sorted(path.parent.name for path in (ROOT / "manifests").glob("*/kustomization.yaml"))
@@ -25,8 +25,8 @@ def overlay(folder: Path, *parts: str, **settings: str) -> list[dict[str, Any]]:
     generator = {"name": "optimus-settings", "namespace": "optimus-system", "behavior": "merge"}
     literals = [f"{name}={value}" for name, value in settings.items()]
     kustomization = {
-        "resources": [str(ROOT / "manifests")],
-        "components": [str(ROOT / "manifests" / name) for name in parts],
+        "resources": [os.path.relpath(ROOT / "manifests", folder)],
+        "components": [os.path.relpath(ROOT / "manifests" / name, folder) for name in parts],
         "configMapGenerator": [{**generator, "literals": literals}],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
@@ -240,7 +240,7 @@ TWO_AND_MORE = [
 ]
 
 
-@pytest.mark.parametrize("parts", sampled(TWO_AND_MORE), ids=" and ".join)
+@pytest.mark.parametrize("parts", (TWO_AND_MORE), ids=" and ".join)
 def test_the_order_of_optional_parts_does_not_matter(
     tmp_path: Path, parts: tuple[str, ...]
 ) -> None:

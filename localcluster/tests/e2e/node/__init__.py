@@ -1,1 +1,0 @@
-"""Process nodes under the real control plane."""
