@@ -145,6 +145,14 @@ class Batch:
 
     size: int
     scope: BatchScope
+    rate_follows: bool = False
+    """Whether the learning rate grows with the batch of the job, so that as many epochs are needed
+    with more synchronous workers (Goyal et al., 2017). Without it they need as many *steps*."""
+
+    @property
+    def of_worker(self) -> bool:
+        """Whether every worker has one of its own."""
+        return self.scope is BatchScope.WORKER
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ class Holds:
         return ""
 
 
-GoesOn = Callable[[Preemption], bool]
-"""Whether jobs are still to be paused for a gang."""
+GoesOn = Callable[[str, Preemption], bool]
+"""Whether a job, by UID, is still to be paused for a gang."""
 
 Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
 """Contains a fault that concerns one job."""
@@ -117,12 +117,11 @@ class ManagedJobs:
             with self._guard("observe", state):
                 state.update(observation, nodes_changed=nodes_changed)
                 state.update_earlier(observation, self._usual)
-                state.refused = observation.refused.get(state.job.uid, "")
                 state.braked = brake.why(state.job.key.namespace, state.job.workload)
                 state.held = self._why_held(state)
                 state.recommends = self._holds.recommends(state.job) or bool(state.braked)
                 preemption = state.preemption
-                is_over = preemption is not None and not self._preempts(preemption)
+                is_over = preemption is not None and not self._preempts(state.job.uid, preemption)
                 state.not_preempted = "no gang waits for it any more" if is_over else ""
             self._adopt(state, observation.at)
         leaving = [
@@ -140,7 +139,7 @@ class ManagedJobs:
 
     def _why_held(self, state: JobState) -> str:
         by_books = f"nothing is changed: {state.braked}" if state.braked else ""
-        return self._holds.why(state.job) or by_books or state.refused
+        return self._holds.why(state.job) or by_books
 
     def take_up(self, training_job: TrainingJob, observation: Observation) -> JobState:
         """The state of a job that is about to be paused for a gang, managed or not."""
@@ -232,7 +231,8 @@ class ManagedJobs:
         if pause.is_final:
             return True
         if pause is PauseReason.GANG:
-            return state.preemption is not None and self._preempts(state.preemption)
+            preemption = state.preemption
+            return preemption is not None and self._preempts(state.job.uid, preemption)
         may_change = state.job.managed and state.job.rescale is not RescaleRule.NEVER
         may_pause = may_change and pause in self._holds.pauses
         return may_pause and not self._holds.why(state.job)

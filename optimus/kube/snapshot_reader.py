@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from optimus.jobs import Job
-from optimus.kube.admission import Admission, Namespaces
+from optimus.kube.admission import Priorities, quotas_of
 from optimus.kube.client import path_of
 from optimus.kube.errors import KubeError, Malformed
 from optimus.kube.job_facts import JobSource, read_list
@@ -16,7 +16,7 @@ from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.quotas import (
     PriorityClass,
-    decode_limit_range,
+    ResourceQuota,
     decode_priority_class,
     decode_quota,
 )
@@ -37,8 +37,8 @@ class ReadCluster:
 
 
 def read_cluster(client: JobSource, settings: ClusterSettings, namespace: str) -> ReadCluster:
-    """All jobs, the nodes that Optimus uses, the pods that take their room, and the quotas, the
-    budget and the limits of one namespace.
+    """All jobs, the nodes that Optimus uses, the pods that take their room, and the quotas of one
+    namespace.
 
     Raises:
         KubeError: the user may not read one of the first three."""
@@ -51,11 +51,10 @@ def read_cluster(client: JobSource, settings: ClusterSettings, namespace: str) -
     namespaces = {job.job.uid: job.job.namespace for job in listed.jobs}
     pods = [_checked(pod.without(ignored), namespaces) for pod in _decoded(raws, decode_pod)]
     said: list[str] = []
-    spaces = _spaces(client, namespace, said)
+    limits = _quotas(client, namespace, said)
     every = (each.job for each in listed.jobs)
     stored = [each if each.job is None else _planned(each, each.job, settings) for each in every]
-    admission = Admission(settings.budgets)
-    admitted = admission.admitted(stored, spaces)
+    admitted = Priorities().set_on(stored, _priority_classes(client))
     owned: dict[str, list[Pod]] = {}
     for pod in pods:
         if pod.owner is not None:
@@ -67,7 +66,7 @@ def read_cluster(client: JobSource, settings: ClusterSettings, namespace: str) -
         [node.node for node in nodes],
         [pod for pod in placed if pod is not None],
     )
-    quotas = admission.quotas(admitted, owned, spaces)
+    quotas = quotas_of(admitted, owned, limits)
     return ReadCluster(replace(snapshot, quotas=quotas), tuple(said))
 
 
@@ -75,23 +74,15 @@ def _planned(stored: TrainingJob, job: Job, settings: ClusterSettings) -> Traini
     return replace(stored, job=settings.planned(job))
 
 
-def _spaces(client: JobSource, namespace: str, said: list[str]) -> Namespaces:
-    """The quotas and limits of a namespace; what may not be read is left out and said."""
-
-    def listed(plural: str, decode: Callable[[msgspec.Raw], T], namespace: str | None) -> list[T]:
-        where = "" if namespace is None else f" of namespace {namespace}"
-        try:
-            path = path_of("", "v1", plural, namespace)
-            return _decoded(read_list(client, f"list {plural}{where}", path), decode)
-        except KubeError as error:
-            said.append(explained(error))
-            return []
-
-    return Namespaces.of(
-        listed("resourcequotas", decode_quota, namespace),
-        listed("limitranges", decode_limit_range, namespace),
-        _priority_classes(client),
-    )
+def _quotas(client: JobSource, namespace: str, said: list[str]) -> list[ResourceQuota]:
+    """The quotas of a namespace; that they may not be read is said."""
+    try:
+        path = path_of("", "v1", "resourcequotas", namespace)
+        what = f"list resourcequotas of namespace {namespace}"
+        return _decoded(read_list(client, what, path), decode_quota)
+    except KubeError as error:
+        said.append(explained(error))
+        return []
 
 
 def _priority_classes(client: JobSource) -> list[PriorityClass]:

@@ -98,7 +98,6 @@ class FakeApi:
             "events": (),
             "nodes": self.nodes,
             "resourcequotas": self.quotas,
-            "limitranges": (),
             "priorityclasses": (),
         }
         parts = path.strip("/").split("/")

@@ -21,7 +21,6 @@ from optimus.kube.job_kinds import ANY_KIND
 from optimus.kube.job_list import list_jobs
 from optimus.kube.snapshot_reader import cluster_or_reason
 from optimus.kube.stored_settings import ClusterSettings
-from optimus.resources import Resources
 from tests.cases import cases
 from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, refusal, stored_state
 from tests.unit.kube.job_json import job_json
@@ -343,15 +342,12 @@ def test_what_if_says_that_it_assumes_the_defaults_where_none_are_stored() -> No
     assert "No profile has the settings by which the autoscaler decides; the default" in found.text
 
 
-def test_what_if_asks_the_nodes_and_the_budget_of_the_autoscaler() -> None:
+def test_what_if_asks_the_nodes_of_the_autoscaler() -> None:
     pool = node("p", "9")
     pool["metadata"]["labels"] = {"pool": "training"}
     others, own = node("n", "64"), replace(decides(), node_selector="pool=training")
     assert asked(under(decides(), others, pool), "+40").value["fits"] is True  # type: ignore[index]
     assert asked(under(own, others, pool), "+40").value["fits"] is False  # type: ignore[index]
-    limited = replace(decides(), budgets={"ns": Resources({"requests.cpu": 7000})})
-    found = asked(under(limited), "+4")
-    assert "It would have to wait: the budget of namespace ns leaves " in found.text
 
 
 def test_what_if_leaves_out_what_another_extender_accounts_for() -> None:
