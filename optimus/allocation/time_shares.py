@@ -21,14 +21,11 @@ without GPUs (taken = workers). A programme adds its objective, and floors under
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, kron, vstack
-
-if TYPE_CHECKING:
-    from highspy import HighsSolution
 
 Values = NDArray[np.float64]
 
@@ -318,7 +315,7 @@ def _limits(taken: Values, demand: Values, sizes: Values, capacity: Values) -> t
 
 def solved(
     objective: Values, rows: Any, bounds: tuple[Values, Values], columns: tuple[Values, Values]
-) -> "HighsSolution":
+) -> Any:
     """Maximises the objective within the bounds of the rows and of the columns.
 
     Raises ``NoSolutionError`` where the solver fails."""
@@ -342,6 +339,5 @@ def solved(
         highs.passModel(model)
         highs.run()
         if highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-            found: HighsSolution = highs.getSolution()
-            return found
+            return highs.getSolution()
     raise NoSolutionError(highs.modelStatusToString(highs.getModelStatus()))

@@ -72,7 +72,7 @@ def test_doctor_finds_nothing_wrong_with_what_the_tests_install(
     found = ask("doctor")
     states = {each["what"]: each["state"] for each in found["findings"]}
     for what in (
-        *("Kubernetes", "CRDs", "training operator", "autoscaler", "scheduler", "paused jobs"),
+        *("Kubernetes", "CRDs", "autoscaler", "scheduler", "paused jobs"),
         *("scheduler's configuration", "autoscaler's Lease", "scheduler's Lease", "nodes"),
     ):
         assert states[what] == "ok", what

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from autoscaler.jobs.managed import Holds
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
 from optimus.kube.suspension import Preemption, SuspensionMark
@@ -91,14 +90,6 @@ def test_nobody_is_preempted(priority: int, spec: dict[str, Any]) -> None:
     made = PreemptingCluster({"a": 2})
     made.run("low")
     made.submit("high", priority=priority, **spec)
-    made.step(8)
-    assert made.patches == []
-
-
-def test_nobody_is_preempted_while_nothing_may_begin() -> None:
-    made = two_jobs()
-    made.holds = Holds(recommend=True)
-    made.restart()
     made.step(8)
     assert made.patches == []
 
