@@ -48,12 +48,10 @@ from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
 from optimus.kube.events import EventWriter
-from optimus.kube.job_display import JobDisplay
 from optimus.kube.leases import LEASE_API_VERSION, LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
-from optimus.kube.reader_logs import ReaderLogs
 from optimus.kube.reflector import Reflector, ReflectorConfig
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.workload_profiles import WorkloadProfileWriter
@@ -160,8 +158,7 @@ def _page(
         silent_limit_seconds=limit,
         hold_seconds=decisions.hold_seconds,
     )
-    logs = ReaderLogs(client.anonymous_server()) if settings.page_logs else None
-    app = create_page(feed, decisions.settings, JobDisplay(client), logs)
+    app = create_page(feed, decisions.settings, client)
     with feed, HealthServer(app, *address(settings.page_listen)) as server:
         _LOG.info("serving the page on port %d", server.port)
         yield feed

@@ -4,9 +4,8 @@ import {
   ago, bar, clock, counts, duration, empty, figure, full, h, hasEnded, panel, phaseChip, redraw, remainingNow, replace,
   second, signed, size, unbroken,
 } from "./dom.js";
-import { logPanel } from "./logs.js";
 import { state } from "./state.js";
-import { arrival, whatIf } from "./whatif.js";
+import { whatIf } from "./whatif.js";
 
 const REFRESH_MS = 3000;
 const STORED_MS = 15000;
@@ -23,7 +22,7 @@ const placedOnly = (row) => (row.replicas
 export function jobView(namespace, name) {
   const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const path = `api/jobs/${place}`;
-  const storedPath = `api/stored/${place}`;
+  const storedPath = `api/events/${place}`;
   const element = h("div", { class: "view job" }, empty("Loading", `${namespace}/${name}`));
   let detail = null;
   let shownCurve = "";
@@ -40,8 +39,8 @@ export function jobView(namespace, name) {
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), log: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
-    events: h("div", {}, h("p", { class: "caption" }, "Loading")), yaml: h("pre", { class: "yaml", tabindex: 0, "aria-label": "YAML of the job" }),
+    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
+    events: h("div", {}, h("p", { class: "caption" }, "Loading")),
   };
 
   async function load() {
@@ -75,7 +74,7 @@ export function jobView(namespace, name) {
     timer = setTimeout(load, Math.max(REFRESH_MS - (performance.now() - loadedAt), 0));
   }
 
-  /** Events and YAML are the API server's: they are asked for seldom, and while somebody looks. */
+  /** Events are the API server's: they are asked for seldom, and while somebody looks. */
   async function loadStored() {
     storedTimer = setTimeout(loadStored, STORED_MS);
     if (document.hidden) return;
@@ -96,13 +95,12 @@ export function jobView(namespace, name) {
     const told = found.problems.map((each) => h("p", { class: "warning" }, each));
     const lines = found.events.map((each) => h("li", {},
       h("div", { class: "decision-head" }, h("span", { class: `action ${each.type === "Warning" ? "action-wait" : "action-keep"}` }, each.reason),
-        each.about && each.about !== found.job && h("strong", {}, each.about.startsWith(`${found.job}-`) ? each.about.slice(found.job.length + 1) : each.about),
+        each.about && each.about !== name && h("strong", {}, each.about.startsWith(`${name}-`) ? each.about.slice(name.length + 1) : each.about),
         h("span", { class: "note", title: full(Date.parse(each.last_at) / 1000) }, [each.last_at && second(Date.parse(each.last_at) / 1000), each.count > 1 && `${each.count} times`, each.component].filter(Boolean).join(" · "))),
       h("p", {}, each.message)));
     if (found.events.length || !found.problems.length || !boxes.events.querySelector("ol")) {
       replace(boxes.events, told, lines.length ? h("ol", { class: "decisions", tabindex: 0, "aria-label": "Events" }, lines) : !told.length && empty("No Events", "The API server keeps Events for an hour."));
     }
-    if (found.yaml) boxes.yaml.textContent = found.yaml;
   }
 
   function gone() {
@@ -147,19 +145,16 @@ export function jobView(namespace, name) {
   }
 
   function layout() {
-    replace(boxes.model, boxes.speed, boxes.whatIf, boxes.arrival);
+    replace(boxes.model, boxes.speed, boxes.whatIf);
     replace(boxes.placement, panel("Placement", { note: "by node" }, boxes.places));
     replace(boxes.decided, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions));
     replace(boxes.told, boxes.decided, panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
     replace(boxes.middle, boxes.model, h("div", { class: "stack" }, boxes.timeline, boxes.placement));
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves, boxes.middle,
-      boxes.told, boxes.log, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
-      panel("YAML", { note: "without what may be secret: values of environment variables, commands, probes, annotations of others" }, h("details", {}, h("summary", {}, "Show"), boxes.yaml)));
+      boxes.told, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = shownCommands = "";
     asked = whatIf(namespace, name, boxes.whatIf);
-    arrival(namespace, name, boxes.arrival);
-    logPanel(namespace, name, boxes.log);
   }
 
   function tiles(found) {
@@ -325,7 +320,7 @@ export function commands(row) {
     row.profile && `${kubectl} describe trainingprofile ${row.name}`,
     `kubectl optimus why ${row.name} -n ${row.namespace}`,
     row.replicas && !hasEnded(row) && `kubectl optimus advise ${row.name} -n ${row.namespace}`,
-    row.profile && !isUnmanaged(row) && !hasEnded(row) && `kubectl optimus pause ${row.name} -n ${row.namespace}`,
+    row.profile && !isUnmanaged(row) && !hasEnded(row) && `${kubectl} annotate ${row.kind.toLowerCase()} ${row.name} optimus.dl/pause=true`,
   ].filter(Boolean);
 }
 

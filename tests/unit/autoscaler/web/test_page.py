@@ -48,7 +48,7 @@ def get(client: FlaskClient, path: str) -> dict[str, Any]:
     "path",
     [
         *("/", "/assets/app.js", "/api/overview", "/api/nodes", "/api/jobs/a/b"),
-        *("/api/stored/a/b", "/nothing", "/../etc"),
+        *("/api/events/a/b", "/nothing", "/../etc"),
     ],
 )
 def test_every_answer_forbids_scripts_of_others(client: FlaskClient, path: str) -> None:
@@ -161,16 +161,14 @@ def test_a_job_has_its_curve_speeds_places_and_decisions(client: FlaskClient) ->
     assert found["decisions"][0]["reason"].startswith("worker 2 saves 212 s")
 
 
-def test_a_job_has_its_events_and_its_yaml_without_what_may_be_secret(client: FlaskClient) -> None:
-    found = get(client, "/api/stored/team-a/resnet-0")
+def test_a_job_has_its_events_and_those_of_its_pods(client: FlaskClient) -> None:
+    found = get(client, "/api/events/team-a/resnet-0")
     assert [(each["about"], each["reason"]) for each in found["events"]] == [
         ("resnet-0", "Rescaled"),
         ("resnet-0-worker-1", "BackOff"),
         ("resnet-0", "FailedCreatePod"),
     ]
-    assert "optimus.dl/target-loss: '0.15'" in found["yaml"]
-    assert "secret" not in found["yaml"]
-    assert client.get("/api/stored/team-a/none").status_code == 404
+    assert client.get("/api/events/team-a/none").status_code == 404
 
 
 def test_a_job_says_how_likely_its_deadline_is_met(client: FlaskClient) -> None:
