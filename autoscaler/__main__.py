@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from autoscaler.leadership import (
     pod_prefix,
     readiness_text,
 )
+from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
 from autoscaler.metrics import Metrics
@@ -121,11 +123,13 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     rotation = WorkerRotation(LogReader(client, READ_BYTES), windows)
     with (
         closing(_Logs(poller, rotation)) as logs,
+        ThreadPoolExecutor(1, thread_name_prefix="last-words") as one,
         _caches(settings, client, eligibility) as caches,
         _page(settings, instance, leadership, client) as page,
     ):
         reports = _Reports(instance, metrics, page)
-        controller = _controller(settings, client, caches, logs, reports)
+        last_words = LastWords(LogReader(client), one)
+        controller = _controller(settings, client, caches, logs, last_words, reports)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
             gauge.set_function(partial(_silent_seconds, cache))
@@ -331,6 +335,7 @@ def _controller(
     client: Client,
     caches: Caches,
     logs: "_Logs",
+    last_words: LastWords,
     reports: _Reports,
 ) -> Controller:
     decisions = _decision_config(settings)
@@ -394,6 +399,7 @@ def _controller(
         reports.page,
         reports.instance,
         settings.dry_run,
+        last_words,
     )
     return assemble(access, config, process)
 

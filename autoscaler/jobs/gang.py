@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from autoscaler.logs.poller import Run, run_of
 from optimus.jobs import Counts, Job, Role
+from optimus.kube.pod_failures import has_failed
 from optimus.kube.pods import Pod
 from optimus.kube.training_jobs import TrainingJob
 
@@ -43,6 +44,9 @@ class JobPods:
     waits: bool = False
     """Whether one of them has no node yet."""
 
+    failing: tuple[Pod, ...] = ()
+    """Those that do not run, or were started again, for an error."""
+
     seen: tuple[object, ...] | None = None
     """The job, its pods and what else was looked at when its pods were last taken in."""
 
@@ -64,6 +68,7 @@ class JobPods:
         self.is_whole = all(bound) and len(staying) >= size
         self.here = tuple(pod for pod in pods if pod.finished or (pod.node and not pod.leaving))
         self.is_placed = len(self.here) >= size
+        self.failing = tuple(pod for pod in pods if has_failed(pod))
 
     def note_changed_counts(
         self, pods: Sequence[Pod], job: TrainingJob, before: Counts, *, is_rescaled: bool

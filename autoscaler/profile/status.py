@@ -164,7 +164,7 @@ def _conditions_of(
     found = {
         ConditionType.FORECAST: _forecast(state, known.get(ConditionType.FORECAST)),
         ConditionType.PLACED: _placed(state, phase),
-        ConditionType.PROGRESSING: _progressing(phase),
+        ConditionType.PROGRESSING: _progressing(state, phase),
         ConditionType.GOAL_MET: _goal_met(state, progress, goal, known.get(ConditionType.GOAL_MET)),
     }
     return tuple(_merged(found, known, now))
@@ -213,7 +213,9 @@ def _placed(state: JobState, phase: Phase) -> _Found:
     return _Found(Truth.FALSE, phase.value, "not all pods of its present counts have nodes")
 
 
-def _progressing(phase: Phase) -> _Found:
+def _progressing(state: JobState, phase: Phase) -> _Found:
+    if phase is Phase.FAILING:
+        return _Found(Truth.FALSE, phase.value, str(state.failure))
     if phase in _TRAINS:
         return _Found(Truth.TRUE, phase.value, "its pods train")
     return _Found(Truth.FALSE, phase.value, "its pods do not train in this phase")
@@ -274,6 +276,8 @@ def phase_of(state: JobState) -> Phase:
             return Phase.SUSPENDED
         is_turn = pause is PauseReason.POLICY and bool(state.record.turns)
         return Phase.WAITING_FOR_ITS_TURN if is_turn else Phase.PAUSED
+    if state.failure is not None:
+        return Phase.FAILING
     if state.gang.run is None:
         return Phase.WAITING
     if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:
@@ -293,6 +297,17 @@ def _is_about_to_begin(rescale: Rescale) -> bool:
 
 
 def _reason(state: JobState) -> str:
+    """Why it stands where it does. What its pods' status knows comes first."""
+    failure, reason = state.failure, _decided_reason(state)
+    if failure is None:
+        return reason
+    if phase_of(state) is Phase.FAILING:
+        return str(failure)
+    is_over = state.training_job.outcome is not None
+    return f"{reason}; {failure}" if is_over else f"{failure}; {reason}"
+
+
+def _decided_reason(state: JobState) -> str:
     if state.training_job.outcome is not None:
         return state.training_job.message
     if state.rescale is not None:

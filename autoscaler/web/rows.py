@@ -115,7 +115,7 @@ def row_of(copy: JobCopy) -> JobRow:
         outlook=outlook_of(copy),
         ends_at=_end(copy, remaining, decided_at),
         action=_action(copy),
-        reason=(status.reason or copy.message)[:_LONGEST],
+        reason=(status.reason or copy.failure or copy.message)[:_LONGEST],
         decided_at=decided_at,
         waits=_wait_of(copy),
         complaint=status.complaint[:_LONGEST],
@@ -131,7 +131,7 @@ def phase_of(copy: JobCopy) -> str:
     """The phase that is shown: that of its profile, until the job itself says that it has ended."""
     if copy.outcome is not None:
         return Phase.COMPLETED if copy.outcome == "Succeeded" else Phase.FAILED
-    return copy.status.phase or NOT_MANAGED
+    return copy.status.phase or (Phase.FAILING if copy.failure else NOT_MANAGED)
 
 
 def has_ended(copy: JobCopy) -> bool:

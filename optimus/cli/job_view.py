@@ -76,6 +76,8 @@ class ClusterJob:
     now: float
     profile_was_read: bool = True
     """Whether ``None`` for the profile means that there is none."""
+    failure: str = ""
+    """Why its pods do not run as they should, by their status."""
 
     @property
     def job(self) -> Job | None:
@@ -95,7 +97,11 @@ class ClusterJob:
 
     @property
     def phase(self) -> str:
-        """The phase in its profile; without a profile why there is none."""
+        """The phase in its profile, unless its pods fail by now; without a profile why there is
+        none."""
+        trains = self.status.phase in (None, Phase.TRAINING, Phase.PROFILING, Phase.WAITING)
+        if self.failure and trains and not self.is_over:
+            return str(Phase.FAILING)
         if self.status.phase is not None:
             return str(self.status.phase)
         outcome = self.training_job.outcome
@@ -104,6 +110,13 @@ class ClusterJob:
         if not self.is_managed:
             return NOT_MANAGED
         return NO_PROFILE if self.profile_was_read else NOT_READABLE
+
+    @property
+    def reason(self) -> str:
+        """Why it stands where it does; what its pods' status knows comes first."""
+        told = self.status.reason or self.training_job.left_alone or self.training_job.message
+        says_more = self.failure.partition(":")[0] in told
+        return told if says_more else "; ".join(filter(None, (self.failure, told)))
 
     @property
     def counts(self) -> Counts | None:
@@ -177,7 +190,7 @@ class ClusterJob:
             "name": job.name,
             "kind": job.submitted_kind,
             "phase": self.phase,
-            "reason": status.reason,
+            "reason": self.reason,
             "ps": counts and counts.ps,
             "workers": counts and counts.workers,
             "trainers": self.job and sum(self.job.trainers.values()),

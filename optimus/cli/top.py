@@ -24,7 +24,7 @@ PHASE_COLOURS: Final = MappingProxyType(
         **dict.fromkeys(("Suspending", "Resizing", "Starting", "WaitingForCheckpoint"), "cyan"),
         **dict.fromkeys(("Waiting", "Suspended", "Paused", "LeftAlone"), "yellow"),
         "WaitingForItsTurn": "yellow",
-        **dict.fromkeys(("Failed", "NoProfile", "NotReadable"), "red"),
+        **dict.fromkeys(("Failing", "Failed", "NoProfile", "NotReadable"), "red"),
         **dict.fromkeys(("AtTarget", "Completed"), "blue"),
         "NotManaged": "dim",
     }
@@ -51,7 +51,7 @@ def views_of(found: "JobList") -> "list[ClusterJob]":
     from optimus.cli.job_view import ClusterJob
 
     return [
-        ClusterJob(job.job, job.profile, job.held, found.now, job.profile_was_read)
+        ClusterJob(job.job, job.profile, job.held, found.now, job.profile_was_read, job.failure)
         for job in found.jobs
     ]
 

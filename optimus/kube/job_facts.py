@@ -5,7 +5,7 @@ is left out and said."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
 from optimus.kube.jobsets import SetGang
 from optimus.kube.list_watch import decode_page
+from optimus.kube.pod_failures import PodFailure, failure_of
 from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.profiles import ProfileStatus, decode_profile
 from optimus.kube.rights import explained
@@ -38,9 +39,6 @@ class PodFacts:
     pod: Pod
     refusal: str = ""
     """The text of the condition PodScheduled while it is False."""
-
-    container_problem: str = ""
-    """What a container waits for, as ``ImagePullBackOff: ...``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +81,18 @@ class JobFacts:
 
     events_were_read: bool = True
 
+    last_words: Mapping[str, str] = field(default_factory=dict)
+    """By UID of a pod that has failed, how its log ended."""
+
+    def failure(self) -> PodFailure | None:
+        """Why its pods do not run as they should."""
+        if self.job.outcome == "Succeeded":
+            return None
+        # A pod that runs again after an error is judged by the autoscaler, which reads its log.
+        trained_at = 0.0 if self.profile is None else self.now
+        pods = [each.pod for each in self.pods]
+        return failure_of(pods, self.now, trained_at, self.last_words)
+
     def expected(self) -> Mapping[Role, int]:
         """How many replicas of each role there are to be, without those that have succeeded: as its
         pods list them, else by its spec. Of a JobSet those of its parts that are there, or of the
@@ -119,29 +129,14 @@ class JobFacts:
         return {Role.WORKER: sum(each.size for each in gangs if each not in self.later)}
 
 
-class _WaitingContainer(msgspec.Struct):
-    reason: str = ""
-    message: str = ""
-
-
-class _ContainerState(msgspec.Struct):
-    waiting: _WaitingContainer | None = None
-
-
-class _ShownContainer(msgspec.Struct):
-    state: _ContainerState = msgspec.field(default_factory=_ContainerState)
-
-
 class _ShownCondition(msgspec.Struct):
     type: str
     status: str
     message: str = ""
 
 
-class _PodStatus(msgspec.Struct, rename="camel"):
+class _PodStatus(msgspec.Struct):
     conditions: list[_ShownCondition] | None = None
-    init_container_statuses: list[_ShownContainer] | None = None
-    container_statuses: list[_ShownContainer] | None = None
 
 
 class _ShownPod(msgspec.Struct):
@@ -354,14 +349,7 @@ def _pod(raw: msgspec.Raw) -> PodFacts:
         ),
         "",
     )
-    containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    waits = [
-        container.state.waiting for container in containers if container.state.waiting is not None
-    ]
-    problems = [": ".join(filter(None, (wait.reason, wait.message))) for wait in waits]
-    ordinary = ("", "ContainerCreating", "PodInitializing")
-    problem = next((each for each in problems if each not in ordinary), "")
-    return PodFacts(decode_pod(raw), refusal, problem)
+    return PodFacts(decode_pod(raw), refusal)
 
 
 def decode_event(raw: bytes | msgspec.Raw) -> EventFacts:

@@ -52,7 +52,14 @@ def pod(role: str, index: int, **fields: Any) -> dict[str, Any]:
             ]
             if "refusal" in fields
             else [],
-            "containerStatuses": [{"state": {"waiting": fields["waiting"]}}]
+            "containerStatuses": [
+                {
+                    "name": "tensorflow",
+                    "restartCount": 3,
+                    "state": {"waiting": fields["waiting"]},
+                    "lastState": fields.get("last", {}),
+                }
+            ]
             if "waiting" in fields
             else [],
         },
@@ -179,9 +186,23 @@ def test_a_job_that_waits_for_others() -> None:
                     node="a", waiting={"reason": "ImagePullBackOff", "message": "no such image"}
                 )
             ),
-            "not running",
-            "containers  ImagePullBackOff: no such image",
+            "failing",
+            "fails: j-ps-0: ImagePullBackOff: no such image; 5 more pods too",
             id="its image is missing",
+        ),
+        pytest.param(
+            Server(
+                pods=gang(
+                    node="a",
+                    phase="Running",
+                    waiting={"reason": "CrashLoopBackOff"},
+                    last={"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                ),
+                events=[event("Waiting", WAITS)],
+            ),
+            "failing",
+            "- raise the memory limit of its pods\n- kubectl logs j-ps-0 -n ns --previous",
+            id="it crashes, whatever else is told of it",
         ),
         pytest.param(Server(pods=gang(node="a")), "starting", "are starting", id="starting"),
         pytest.param(
