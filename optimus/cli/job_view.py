@@ -163,7 +163,12 @@ class ClusterJob:
 
     @cached_property
     def end(self) -> ExpectedEnd | None:
-        """When its goal is expected to be met at its present counts."""
+        """When its goal is expected to be met at its present counts; ``None`` where that is not
+        known, or has passed."""
+        found = self._expected_end()
+        return found if found is not None and found.at > self.now else None
+
+    def _expected_end(self) -> ExpectedEnd | None:
         status, job = self.status, self.job
         if status.phase is None or status.phase in _NO_END or self.is_over or job is None:
             return None

@@ -324,18 +324,29 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
                 " optimus-system get pods)"
             )
         ]
+    return _advice_on_wait(event, waits[0].pod.name, job.namespace)
+
+
+def _advice_on_wait(event: "EventFacts", pod: str, namespace: str) -> list[str]:
+    """What helps a job of which the extender says why it waits."""
     if event.reason == "HalfPlaced":
         return ["free capacity, or suspend and resume the job so that it is placed as a whole"]
-    if "lack" in event.message and event.type == "Warning":
+    if event.wait is not None and event.wait.rules:
+        rules = ", ".join(event.wait.rules)
+        wait = "waiting and a PriorityClass do not help" if event.wait.never else "or wait"
+        look = f"kubectl describe pod {pod} -n {namespace} says what refuses it"
+        helps = f"fewer replicas, other rules than its {rules}, or more nodes that they allow"
+        return [f"{wait}: {helps}" if event.wait.never else f"{helps}; {wait}", look]
+    if event.wait is not None and event.wait.never:
         return [
             (
-                "waiting does not help: ask for less per replica, change its node selector or"
-                " tolerations, or have nodes added that hold one"
+                "waiting does not help: ask for less per replica or for fewer replicas, change its"
+                " node selector or tolerations, or have nodes added that hold them"
             )
         ]
     claim = _CLAIM.search(event.message)
     if claim is not None:
-        named = f"kubectl get pvc {claim[1]} -n {job.namespace}"
+        named = f"kubectl get pvc {claim[1]} -n {namespace}"
         return [f"fewer replicas do not help; what becomes of the claim: {named}"]
     return [
         (
@@ -375,6 +386,9 @@ def _lines(
     event = _waiting_event(facts) if waits else None
     if event is not None:
         lines.append(("why", f"{event.message} (Event of {_clock(event.last_at, facts.now)})"))
+        expected = None if event.wait is None else event.wait.expected(facts.now)
+        if expected is not None:
+            lines.append(("expected", f"capacity at about {clock(expected, facts.now)} UTC"))
     refusals = sorted({wait.refusal for wait in waits if wait.refusal})
     lines += [("kube-scheduler", refusal) for refusal in refusals[:3]]
     if waited is not None:
@@ -424,16 +438,20 @@ def _queue_lines(queue: Mapping[str, Any] | None, now: float) -> list[tuple[str,
         place = f"place {gang['position']}, {gang['jobsAhead']} {jobs} before it"
         lines.append(("queue", place))
     expected = gang["expected"]
-    if expected is not None and expected["at"] is not None:
+    if expected is not None and (_instant(expected["at"]) or 0.0) > now:
         nodes = ", ".join(expected["nodes"])
         lines.append(("expected", f"capacity at about {_clock(expected['at'], now)} on {nodes}"))
     return lines
 
 
-def _clock(text: str, now: float) -> str:
+def _instant(text: str | None) -> float | None:
     from optimus.kube.times import instant_of
 
-    at = instant_of(text)
+    return instant_of(text)
+
+
+def _clock(text: str, now: float) -> str:
+    at = _instant(text)
     return "an unknown time" if at is None else f"{clock(at, now)} UTC"
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from optimus.jobs import Role
 from optimus.kube.client import path_of
-from optimus.kube.contract import GROUP, PROFILES, VERSION
+from optimus.kube.contract import GROUP, PROFILES, VERSION, WAIT_ANNOTATION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
@@ -26,6 +26,7 @@ from optimus.kube.profiles import ProfileStatus, decode_profile
 from optimus.kube.rights import explained
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
+from optimus.kube.waiting_events import Wait, read_wait
 
 _PAGE: Final = "500"
 
@@ -55,6 +56,8 @@ class EventFacts:
     count: int = 1
     component: str = ""
     about_uid: str = ""
+    wait: Wait | None = None
+    """Of the extender's Event on a job that waits for nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +160,13 @@ class _EventSeries(msgspec.Struct, rename="camel"):
     last_observed_time: str | None = None
 
 
+class _Annotated(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
 class _Event(msgspec.Struct, rename="camel"):
     involved_object: _EventSubject
+    metadata: _Annotated = msgspec.field(default_factory=_Annotated)
     type: str = ""
     reason: str = ""
     message: str = ""
@@ -362,6 +370,7 @@ def decode_event(raw: bytes | msgspec.Raw) -> EventFacts:
 
 def _event(raw: _Event) -> EventFacts:
     series = raw.series or _EventSeries()
+    annotation = (raw.metadata.annotations or {}).get(WAIT_ANNOTATION)
     return EventFacts(
         raw.involved_object.name,
         raw.type,
@@ -371,6 +380,7 @@ def _event(raw: _Event) -> EventFacts:
         raw.count or series.count,
         raw.reporting_component or raw.source.component,
         raw.involved_object.uid,
+        None if annotation is None else read_wait(annotation, raw.message),
     )
 
 

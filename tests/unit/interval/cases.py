@@ -127,7 +127,7 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
     ),
     "a new job that fits gets the counts of its user before anyone grows": (
         Case([(job("a"), ON_NODE_00), (NEW, [])], A_FORECAST),
-        {"a": grow(2, 3), "new": wait(1, 2, "its 1 PS + 2 workers fit")},
+        {"a": grow(2, 3), "new": wait(1, 2, "there is free capacity for its 1 PS + 2 workers")},
     ),
     "a running job shrinks so that a new one can start at its minimum": (
         Case(BESIDE, BIG_FORECAST),
@@ -312,7 +312,7 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
     ),
     "a new job that was rescaled a moment ago waits at its counts": (
         Case([(job("a"), [])], history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
-        {"a": wait(1, 1, "its 1 PS + 1 worker fit")},
+        {"a": wait(1, 1, "there is free capacity for its 1 PS + 1 worker")},
     ),
     "counts that found no place are not tried again": (
         Case(ALONE, A_FORECAST, history={"a": placement_failure(3, 5, ago=9000)}),
