@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
 import autoscaler.web
+from autoscaler.web.charts import curve_charts
 from autoscaler.web.detail import node_rows
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import HEADERS, create_page
@@ -181,6 +183,20 @@ def test_a_job_says_how_likely_its_deadline_is_met(client: FlaskClient) -> None:
     assert all(0 <= each <= 1 for each in likely)
     assert get(client, "/api/jobs/team-a/resnet-0")["deadlineProbability"] is not None
     assert get(client, "/api/jobs/team-b/lm-1")["deadlineProbability"] is None
+
+
+def test_the_goal_is_marked_where_the_curve_reaches_it_and_nowhere_else() -> None:
+    marked = []
+    for each in SampleCluster(24).copy().jobs.values():
+        if each.job is None or each.progress is None:
+            continue
+        for chart in curve_charts(each.job, each.progress, each.forecast):
+            assert (chart.goal_k is None) or chart.goal is not None
+            if chart.goal_k is not None and chart.goal is not None:
+                value = np.interp(chart.goal_k, chart.fit_k, chart.fit)
+                marked.append(value / chart.goal)
+    assert len(marked) > 5
+    assert marked == pytest.approx([1.0] * len(marked), rel=2e-3)
 
 
 def test_a_rising_metric_is_drawn_as_the_log_prints_it(client: FlaskClient) -> None:
