@@ -99,7 +99,8 @@ export function jobView(namespace, name) {
         h("span", { class: "note", title: full(Date.parse(each.last_at) / 1000) }, [each.last_at && second(Date.parse(each.last_at) / 1000), each.count > 1 && `${each.count} times`, each.component].filter(Boolean).join(" · "))),
       h("p", {}, each.message)));
     if (found.events.length || !found.problems.length || !boxes.events.querySelector("ol")) {
-      replace(boxes.events, told, lines.length ? h("ol", { class: "decisions", tabindex: 0, "aria-label": "Events" }, lines) : !told.length && empty("No Events", "The API server keeps Events for an hour."));
+      replace(boxes.events, told, lines.length ? h("ol", { class: "decisions", tabindex: 0, "aria-label": "Events" }, lines) : null);
+      boxes.eventsPanel.hidden = !told.length && !lines.length;
     }
   }
 
@@ -115,16 +116,15 @@ export function jobView(namespace, name) {
     redraw(boxes.head, () => replace(boxes.head,
       h("div", {}, h("p", { class: "crumbs" }, h("a", { href: state.list }, "Jobs"), " / ", row.namespace),
         h("h1", {}, row.name), h("div", { class: "job-sub" }, phaseChip(row.phase), h("span", { class: "note" }, `${row.kind} · submitted ${ago(row.createdAt, found.at)}`))),
-      h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || (isUnmanaged(row) ? placedOnly(row) : "nothing was decided yet")),
+      h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.needs || found.reason || found.leftAlone || (isUnmanaged(row) ? placedOnly(row) : "nothing was decided yet")),
       row.deadlineAt && !hasEnded(row) && deadline(row, found)));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
     boxes.model.hidden = isUnknown(found);
-    boxes.timeline.hidden = isUnknown(found) && !found.counts.length && !found.rescales.length;
+    boxes.timeline.hidden = !found.counts.length && !found.rescales.length;
     boxes.middle.className = isUnknown(found) ? "" : "columns even";
-    const isOver = hasEnded(row) || isUnmanaged(row);
     boxes.curves.hidden = isUnknown(found) && !hasEnded(row);
-    boxes.placement.hidden = hasEnded(row) && !found.places.length;
-    boxes.decided.hidden = isOver && !found.decisions.length;
+    boxes.placement.hidden = !found.places.length;
+    boxes.decided.hidden = !found.decisions.length;
     boxes.told.className = boxes.decided.hidden ? "" : "columns even";
     tiles(found);
     redraw(boxes.curves, () => curves(found));
@@ -148,7 +148,7 @@ export function jobView(namespace, name) {
     replace(boxes.model, boxes.speed, boxes.whatIf);
     replace(boxes.placement, panel("Placement", { note: "by node" }, boxes.places));
     replace(boxes.decided, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions));
-    replace(boxes.told, boxes.decided, panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
+    replace(boxes.told, boxes.decided, boxes.eventsPanel = panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
     replace(boxes.middle, boxes.model, h("div", { class: "stack" }, boxes.timeline, boxes.placement));
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves, boxes.middle,
       boxes.told, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands));
@@ -191,19 +191,14 @@ export function jobView(namespace, name) {
     const text = JSON.stringify([found.charts, isUnknown(found), hasEnded(found.row)]);
     if (text === shownCurve) return;
     shownCurve = text;
-    if (!found.charts.length) {
-      replace(boxes.curves, panel("Training", {}, isUnknown(found)
-        ? h("p", { class: "caption" }, "The job has ended, and nothing of its training is known here.")
-        : empty("No curve yet", found.leftAlone || "Nothing of its training is known here.")));
-      return;
-    }
+    if (!found.charts.length) return replace(boxes.curves, isUnknown(found) && h("p", { class: "caption" }, "The job has ended, and nothing of its training is known here."));
     const drawn = found.charts.map((chart) => {
       const box = h("div", { class: "chart" });
       const note = h("p", { class: "caption" }, caption(chart, hasEnded(found.row)));
       const title = chart.name === "loss" ? "Loss" : chart.name;
       const positive = chart.value.length > 0 && Math.min(...chart.value, chart.goal ?? 1) > 0;
       const scale = positive && h("button", { type: "button", class: "filter", "aria-pressed": String(logarithmic), onclick: () => { logarithmic = !logarithmic; shownCurve = ""; redraw(boxes.curves, () => curves(detail)); } }, "Log scale");
-      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}`, actions: scale }, chart.k.length ? box : empty("No values yet", chart.reason), note), box, chart];
+      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}`, actions: scale }, chart.k.length && box, note), box, chart];
     });
     replace(boxes.curves, h("div", { class: drawn.length > 1 ? "columns even" : "" }, drawn.map(([each]) => each)));
     sweep();
@@ -213,8 +208,7 @@ export function jobView(namespace, name) {
   function speed(found) {
     const chart = found.speed;
     if (!chart || (!chart.speed.length && !chart.samples.length)) {
-      replace(boxes.speed, panel("Speed by size", {}, empty("Not measured yet", chart?.reason || "Its speed is measured while it trains.")));
-      return;
+      return replace(boxes.speed);
     }
     const kept = boxes.speed.querySelector("[aria-pressed=true]")?.dataset.what ?? "speed";
     const holder = h("div", {});
@@ -237,8 +231,6 @@ export function jobView(namespace, name) {
       replace(boxes.counts);
       sweep();
       countsChart(boxes.counts, found.counts, found.rescales, found.at);
-    } else {
-      replace(boxes.counts, empty("Nothing yet", "Sizes and rescales since this process leads appear here."));
     }
     const newest = [...found.rescales].reverse();
     replace(boxes.rescales, newest.length ? h("ul", { class: "rescales", tabindex: 0, "aria-label": "Rescales" }, newest.map((each) => h("li", {},
@@ -256,7 +248,7 @@ export function jobView(namespace, name) {
         class: `replica role-${each.role === "ps" ? "ps" : each.role === "worker" ? "worker" : "other"} ${each.phase === "Running" && !each.leaving ? "" : "pending"}`,
         title: each.leaving ? "is being deleted" : each.phase,
       }, [`${each.role === "ps" ? "PS" : each.role} ${each.index}`, each.restarts && `${each.restarts} restart${each.restarts > 1 ? "s" : ""}`, each.leaving ? "leaving" : each.phase !== "Running" && each.phase.toLowerCase()].filter(Boolean).join(" · ")))),
-      place.replicas.filter((each) => each.problem).map((each) => h("p", { class: "caption warn" }, `${each.role} ${each.index}: ${each.problem}`))))) : empty("No pods", "It has no pods now."));
+      place.replicas.filter((each) => each.problem).map((each) => h("p", { class: "caption warn" }, `${each.role} ${each.index}: ${each.problem}`))))) : null);
   }
 
   function decisions(found) {
@@ -265,7 +257,7 @@ export function jobView(namespace, name) {
       h("div", { class: "decision-head" }, h("span", { class: `action action-${each.action}` }, each.action),
         h("span", {}, each.fromPs === each.ps && each.fromWorkers === each.workers ? counts(each.ps, each.workers) : `${counts(each.fromPs, each.fromWorkers)} → ${counts(each.ps, each.workers)}`),
         h("span", { class: "note", title: full(each.lastAt) }, each.times > 1 ? `${second(each.at)} to ${second(each.lastAt)}, ${each.times} times` : second(each.at))),
-      h("p", {}, each.reason)))) : empty("No decision yet", "The leader's decisions about this job appear here, with their reasons."));
+      h("p", {}, each.reason)))) : null);
   }
 
   load();
