@@ -216,7 +216,6 @@ _RULES: Final[dict[str, _Rule]] = {
     ),
     "GoalUnlikely": _Rule(_W, _goal_unlikely, _once),
     "GoalMet": _Rule(_N, _goal_met),
-    "PodsWouldBeRefused": _Rule(_W, lambda view: view.state.refused),
     "ReplicasChanged": _Rule(_W, _replicas_changed),
     "NotMoved": _Rule(_W, _not_moved),
     "Ended": _Rule(_N, _ended),
@@ -337,6 +336,19 @@ class JobEvents:
         )
         message = f"for {waited_seconds:.0f} s only some of its pods have had a node; {advice}"
         self._warn_once(training_job, "HalfPlaced", message)
+
+    def not_created(self, job: TrainingJob, why: str) -> None:
+        """Warn of a job of which pods are missing."""
+        self._warn_once(job, "PodsNotCreated", why)
+
+    def holds_quota(self, job: TrainingJob, first: TrainingJob) -> None:
+        """Warn of a job that holds what an earlier gang lacks, and may not be paused."""
+        message = (
+            f"it holds a part of a quota that job {first.name} lacks, which came first, and neither"
+            f" can start: suspend it until {first.name} runs ({job.suspend_line}), or raise the"
+            " quota. A job with a goal (optimus.dl/target) is paused and resumed by itself"
+        )
+        self._warn_once(job, "HoldsQuota", message)
 
     def left_alone(self, job: TrainingJob, why: str) -> bool:
         """Warn of a job that is left alone; whether that is new."""

@@ -12,7 +12,7 @@ from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.preemption.controller import PreemptionConfig
+from autoscaler.preemption import PreemptionConfig
 from autoscaler.stragglers import ReplacementConfig
 from autoscaler.web.feed import PageFeed
 from optimus.allocation import Policy
@@ -122,7 +122,6 @@ class ControllerHarness:
             cluster,
             cluster,
             workloads,
-            cluster.read_budgets,
             cluster,
         )
         settings = ClusterSettings(decision_config.settings)
