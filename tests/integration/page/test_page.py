@@ -305,6 +305,7 @@ def test_a_job_that_is_only_placed_shows_what_is_known_of_it(
     assert browser.complaints == []
 
 
+GROUPS = ("attention", "running")
 LINES = "[...document.querySelectorAll('.line')]"
 
 
@@ -326,10 +327,12 @@ def test_those_that_need_somebody_come_first_and_those_that_ended_are_folded(
     browser: Browser, page: ServedPage
 ) -> None:
     go(browser, page, *VIEWS["overview"])
-    phases = browser.value(f"{LINES}.map((each) => each.querySelector('.phase').innerText)")
-    first = phases.index("Training")
-    assert {"Failed", "Left alone", "Waiting"} <= set(phases[:first])
-    assert not {"Failed", "Left alone", "Waiting"} & set(phases[first:])
+    phases = "[...document.querySelectorAll('.line-{} .phase')].map((each) => each.innerText)"
+    urgent = {"Failed", "Left alone", "Waiting"}
+    attention, running = (browser.value(phases.replace("{}", each)) for each in GROUPS)
+    assert urgent <= set(attention)
+    assert attention[0] == "Failed"
+    assert not urgent & set(running)
     titles = "[...document.querySelectorAll('.group h2')].map((each) => each.innerText)"
     assert [re.sub(r"\W*\d+", "", each) for each in browser.value(titles)] == [
         "Needs attention",
@@ -381,10 +384,11 @@ def test_what_is_listed_is_in_the_address(browser: Browser, page: ServedPage) ->
     assert browser.value("location.hash") == "#/?show=ended&namespace=team-a&since=7d"
     for label, value in (("Namespace", ""), ("Submitted", "1h")):
         choose = f"each.value = {value!r}; each.dispatchEvent(new Event('change'))"
-        browser.value(f"const each = document.querySelector('[aria-label={label}]'); {choose}; 0")
+        browser.value(f"{{const each = document.querySelector('[aria-label={label}]'); {choose}}}")
     assert browser.value("location.hash") == "#/?show=ended&since=1h"
     browser.value("document.querySelector('[data-group=ended]').click()")
-    browser.value("document.querySelector('.line .job-link').click()")
+    links = "[...document.querySelectorAll('.line .job-link')]"
+    browser.value(f"{links}.find((each) => /^[a-z0-9-]+$/.test(each.textContent)).click()")
     browser.wait("document.querySelector('.crumbs a')?.getAttribute('href') === '#/?since=1h'")
     assert browser.complaints == []
 

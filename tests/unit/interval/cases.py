@@ -133,21 +133,21 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
         Case(BESIDE, BIG_FORECAST),
         {
             "big": shrink(2, 4, "releases capacity to team/new, which waits for 1 PS + 1 worker"),
-            "new": shrink(1, 1, "1 PS + 1 worker fit, its 1 PS + 2 workers do not"),
+            "new": shrink(1, 1, "capacity for 1 PS + 1 worker, not for its 1 PS + 2 workers"),
         },
     ),
     "a job that has lost its forecast returns to its user's counts where another waits": (
         Case(BESIDE, history={"big": JobHistory(user_counts=Counts(2, 3))}),
         {
             "big": shrink(2, 3, "releases capacity to team/new, which waits for 1 PS + 1 worker"),
-            "new": shrink(1, 1, "1 PS + 1 worker fit"),
+            "new": shrink(1, 1, "there is free capacity for 1 PS + 1 worker"),
         },
     ),
     "it returns where only its workers are more than its user's": (
         Case(BESIDE, history={"big": JobHistory(user_counts=Counts(3, 3))}),
         {
             "big": shrink(3, 3, "releases capacity to team/new"),
-            "new": shrink(1, 1, "1 PS + 1 worker fit"),
+            "new": shrink(1, 1, "there is free capacity for 1 PS + 1 worker"),
         },
     ),
     "it does so for one with a forecast": (
