@@ -199,8 +199,9 @@ class Controller:
         leaving = self.managed.update(observation)
         with self._guard("logs"):
             self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
-            if self._components.last_words is not None:
-                self._components.last_words.read(self.managed, now)
+            failing = [state for state in self.managed if state.gang.failing]
+            if failing and self._components.last_words is not None:
+                self._components.last_words.read(failing, now)
         for state in self.managed:
             if state.forecasts.earlier.earlier:
                 with self._guard("compare", state):

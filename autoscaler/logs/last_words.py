@@ -30,13 +30,14 @@ class LastWords:
         self._reading: dict[_End, Future[str]] = {}
 
     def read(self, states: Iterable[JobState], at: float) -> None:
-        """Give jobs what was read since the last call, and begin to read what is new."""
+        """Give jobs with pods that fail what was read since the last call, and begin to read what is
+        new."""
         for end in [end for end, read in self._reading.items() if read.done()]:
             read = self._reading.pop(end)
             self._known[end] = "" if read.exception() else read.result()
         for state in states:
             words, state.last_words_awaited = dict[str, str](), False
-            for pod in worst_first(state.gang.failing)[:_MOST_PODS] if state.gang.failing else ():
+            for pod in worst_first(state.gang.failing)[:_MOST_PODS]:
                 end = pod.uid, pod.container.restarts
                 if end in self._known:
                     words[pod.uid] = self._known[end]
