@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from autoscaler.logs.poller import Run, run_of
 from optimus.jobs import Counts, Job, Role
-from optimus.kube.pod_failures import has_failed
 from optimus.kube.pods import Pod
 from optimus.kube.training_jobs import TrainingJob
 
@@ -72,7 +71,7 @@ class JobPods:
         self.is_whole = all(bound) and not self.missing
         self.here = tuple(pod for pod in pods if pod.finished or (pod.node and not pod.leaving))
         self.is_placed = len(self.here) >= size
-        self.failing = tuple(pod for pod in pods if has_failed(pod))
+        self.failing = tuple(pod for pod in pods if pod.has_failed)
 
     def note_changed_counts(
         self, pods: Sequence[Pod], job: TrainingJob, before: Counts, *, is_rescaled: bool

@@ -30,8 +30,7 @@ class LastWords:
         self._reading: dict[_End, Future[str]] = {}
 
     def read(self, states: Iterable[JobState], at: float) -> None:
-        """Give jobs with pods that fail what was read since the last call, and begin to read what is
-        new."""
+        """Give jobs with failing pods what was read since the last call, and begin new reads."""
         for end in [end for end, read in self._reading.items() if read.done()]:
             read = self._reading.pop(end)
             self._known[end] = "" if read.exception() else read.result()

@@ -71,10 +71,10 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
 def _with_last_words(facts: "JobFacts", client: "LogSource") -> "JobFacts":
     """The facts with how the log of the pod ended that fails worst, where it may be read."""
     from optimus.kube.logs import LogReader
-    from optimus.kube.pod_failures import LAST_LINES, has_failed, worst_first
+    from optimus.kube.pod_failures import LAST_LINES, worst_first
     from optimus.kube.results import Refused
 
-    for pod in worst_first(each.pod for each in facts.pods if has_failed(each.pod))[:1]:
+    for pod in worst_first(each.pod for each in facts.pods if each.pod.has_failed)[:1]:
         if pod.container.error and pod.container.started_at is None:
             found = LogReader(client).read(pod, last_lines=LAST_LINES)
             if not isinstance(found, Refused):

@@ -60,13 +60,6 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def has_failed(pod: Pod) -> bool:
-    """Whether a pod does not run, or has been started again, for an error or for what the kubelet
-    says."""
-    state = pod.container
-    return not pod.leaving and pod.phase != "Succeeded" and bool(state.stopped or state.error)
-
-
 def failure_of(
     pods: Iterable[Pod],
     now: float,
@@ -77,7 +70,7 @@ def failure_of(
 
     ``trained_at``: when training was last seen, seconds since the epoch; ``last_words``: by UID of
     a pod, how its log ended."""
-    failing = [pod for pod in pods if has_failed(pod) and _fails(pod, now, trained_at)]
+    failing = [pod for pod in pods if pod.has_failed and _fails(pod, now, trained_at)]
     if not failing:
         return None
     known = last_words or {}

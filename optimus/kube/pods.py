@@ -154,6 +154,14 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return None if self.owner is None else JobKey(self.namespace, self.owner.name)
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it does not run, or was started again, for an error or for what the kubelet
+        says."""
+        state = self.container
+        is_there = not self.leaving and self.phase != "Succeeded"
+        return is_there and bool(state.stopped or state.error)
+
+    @property
     def has_rules(self) -> bool:
         """Whether it is not resources and constraints alone that decide where it may go."""
         return self.rules is not None or self.beyond_plan or bool(self.device_claims)
