@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from autoscaler.leadership import (
     pod_prefix,
     readiness_text,
 )
+from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
 from autoscaler.metrics import Metrics
@@ -46,12 +48,10 @@ from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
 from optimus.kube.events import EventWriter
-from optimus.kube.job_display import JobDisplay
 from optimus.kube.leases import LEASE_API_VERSION, LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
-from optimus.kube.reader_logs import ReaderLogs
 from optimus.kube.reflector import Reflector, ReflectorConfig
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.workload_profiles import WorkloadProfileWriter
@@ -120,11 +120,13 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     rotation = WorkerRotation(LogReader(client, READ_BYTES), windows)
     with (
         closing(_Logs(poller, rotation)) as logs,
+        ThreadPoolExecutor(1, thread_name_prefix="last-words") as one,
         _caches(settings, client, eligibility) as caches,
         _page(settings, instance, leadership, client) as page,
     ):
         reports = _Reports(instance, metrics, page)
-        controller = _controller(settings, client, caches, logs, reports)
+        last_words = LastWords(LogReader(client), one)
+        controller = _controller(settings, client, caches, logs, last_words, reports)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
             gauge.set_function(partial(_silent_seconds, cache))
@@ -157,8 +159,7 @@ def _page(
         silent_limit_seconds=limit,
         hold_seconds=decisions.hold_seconds,
     )
-    logs = ReaderLogs(client.anonymous_server()) if settings.page_logs else None
-    app = create_page(feed, decisions.settings, JobDisplay(client), logs)
+    app = create_page(feed, decisions.settings, client)
     with feed, HealthServer(app, *address(settings.page_listen)) as server:
         _LOG.info("serving the page on port %d", server.port)
         yield feed
@@ -327,6 +328,7 @@ def _controller(
     client: Client,
     caches: Caches,
     logs: "_Logs",
+    last_words: LastWords,
     reports: _Reports,
 ) -> Controller:
     decisions = _decision_config(settings)
@@ -387,6 +389,7 @@ def _controller(
         reports.page,
         reports.instance,
         settings.dry_run,
+        last_words,
     )
     return assemble(access, config, process)
 

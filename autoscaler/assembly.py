@@ -7,6 +7,7 @@ from autoscaler.completion import CompletionRequester, PodAnnotator
 from autoscaler.controller import Clock, Components, Controller, Observer, Page, Timing
 from autoscaler.decide import ClusterMemory, Decider, DecisionConfig
 from autoscaler.executor import Access, LastReads, Reader, Rescales, Writer
+from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
@@ -65,6 +66,7 @@ class Process:
     page: Page | None = None
     instance: str = ""
     dry_run: bool = False
+    last_words: LastWords | None = None
 
 
 def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) -> Controller:
@@ -99,6 +101,7 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
         _stragglers(config.replacement, process.rotation, events, metrics),
         process.page,
         config.preemption and GangPreemption(config.preemption, events, metrics),
+        process.last_words,
     )
     return Controller(
         components, config.timing, process.clock, dry_run=process.dry_run, instance=instance

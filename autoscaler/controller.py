@@ -19,6 +19,7 @@ from autoscaler.decide import Decider
 from autoscaler.executor import Rescales
 from autoscaler.jobs.managed import Holds, ManagedJobs
 from autoscaler.jobs.state import JobLimits, JobState, begin_order
+from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.metrics import Metrics
 from autoscaler.preemption import GangPreemption
@@ -131,6 +132,8 @@ class Components:
     """``None``: there is no page."""
     preemption: GangPreemption | None = None
     """``None``: no job is paused for a gang."""
+    last_words: LastWords | None = None
+    """``None``: the logs of containers that have failed are not read."""
 
 
 class Controller:
@@ -196,6 +199,9 @@ class Controller:
         leaving = self.managed.update(observation)
         with self._guard("logs"):
             self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
+            failing = [state for state in self.managed if state.gang.failing]
+            if failing and self._components.last_words is not None:
+                self._components.last_words.read(failing, now)
         for state in self.managed:
             if state.forecasts.earlier.earlier:
                 with self._guard("compare", state):

@@ -126,10 +126,6 @@ class AutoscalerConfig:
     """Least seconds between two writes of a profile in which only figures have changed. It bounds
     the writes of large clusters."""
 
-    page_logs: bool = False
-    """Let readers of the page see the last 100 lines of a pod's log, each with a token of his own,
-    by kubectl port-forward alone. The autoscaler passes the token on, and keeps none."""
-
     policy_options: Mapping[str, Options] = field(
         default_factory=dict, metadata={SECTION: "policy"}
     )

@@ -43,7 +43,7 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """When there will be capacity for a gang, by the forecasts of the jobs that run."""
 
     at: str | None
-    """``None`` where a job without a forecast has to end."""
+    """``None`` where the end of the job that is waited for is not known, or is overdue."""
 
     awaits: str = ""
     """The job whose end is waited for longest."""
@@ -54,6 +54,8 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class Cause(StrEnum):
     """Why a gang is not planned, where figures alone do not say it."""
 
+    RULES = "rules"
+    """Its amounts fit, and rules of pods keep it from the nodes."""
     AS_A_WHOLE = "as a whole"
     """There is a place for each of its pods, not for all together."""
     NOT_OFFERED = "not offered"
@@ -109,6 +111,9 @@ class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     preempted_for: str = ""
     """The job that it is suspended for."""
 
+    rules: tuple[str, ...] = ()
+    """What keeps it from nodes that have the capacity: ``pod anti-affinity``, ``host ports``."""
+
     reason: str = ""
     """The last refusal."""
 
@@ -147,6 +152,8 @@ class Inspection(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 def wait_of(report: GangReport) -> Wait:
     """What others than people read of a report."""
+    if report.fits_without_other_jobs is False:
+        return Wait(text=report.sentence, never=True, rules=report.rules)
     expected = report.expected or Expectation(at=None)
     return Wait(
         text=report.sentence,
@@ -154,6 +161,7 @@ def wait_of(report: GangReport) -> Wait:
         jobs_ahead=report.jobs_ahead,
         awaits=expected.awaits,
         expected_at=expected.at,
+        rules=report.rules,
     )
 
 
@@ -192,7 +200,7 @@ def sentence(report: GangReport, today: str = "") -> str:
                 _what_lacks(report),
                 _behind(report),
                 _since(report, today),
-                _expected(report, today),
+                _until(report),
             ]
             return "waits: " + "; ".join(part for part in parts if part)
         case GangState.INCOMPLETE:
@@ -239,6 +247,9 @@ def _what_lacks(report: GangReport) -> str:
         return ", ".join(lacking)
     if report.state is GangState.OFFERING and not report.reason:
         return "kube-scheduler is asked which nodes each of its pods may go to"
+    if report.cause is Cause.RULES:
+        rules = ", ".join(report.rules)
+        return f"there is capacity for its pods, but not on nodes that its rules allow ({rules})"
     if report.cause is Cause.AS_A_WHOLE:
         return "there is a place for each of its pods, but not for all of them together"
     if report.cause is Cause.NOT_OFFERED:
@@ -279,8 +290,8 @@ def _limit(role: RoleReport) -> tuple[str, str]:
 
 
 def _behind(report: GangReport) -> str:
-    if not report.jobs_ahead:
-        return ""
+    if not report.jobs_ahead or report.fits_without_other_jobs is False:
+        return ""  # whoever never fits waits behind nobody
     names = [each.job for each in report.ahead]
     keepers = [each for each in report.ahead if each.keeps_nodes]
     if keepers:
@@ -293,18 +304,13 @@ def _since(report: GangReport, today: str) -> str:
     return f"since {_clock(report.since, today)}" if report.since else ""
 
 
-def _expected(report: GangReport, today: str) -> str:
-    expected = report.expected
+def _until(report: GangReport) -> str:
+    """What has to happen. The time is not said: the sentence is stored, and read when it has
+    passed."""
     if report.fits_without_other_jobs is False:
         return "it does not fit even once all training jobs have ended"
-    if expected is None:
-        return ""
-    if expected.at is None:
-        return f"when capacity is expected is not known: {expected.awaits} has no forecast"
-    if not expected.awaits:
-        return ""
-    at = _clock(expected.at, today)
-    return f"capacity is expected at about {at}, when {expected.awaits} ends"
+    awaits = "" if report.expected is None else report.expected.awaits
+    return f"until {awaits} ends" if awaits else ""
 
 
 def _incomplete(report: GangReport) -> str:

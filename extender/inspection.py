@@ -8,6 +8,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -43,14 +44,13 @@ class _Context:
     plans: Mapping[str, FuturePlan | None]
     """By job UID, where gangs that wait will be placed, as far as that was asked for."""
 
-    jobs: Mapping[str, Job]
-    places: NodePlaces
+    holding: Collection[str]
+    """The UIDs of awaited jobs that still hold nodes."""
 
-    def name(self, job_uid: str) -> str:
-        """A job as people know it."""
-        job = self.jobs.get(job_uid)
-        known = (str(each.key) for each in self.queue if each.uid == job_uid)
-        return str(job.key) if job is not None else next(known, job_uid)
+    ruled: Collection[str]
+    """By job UID, the gangs that rules of pods refuse, and not their amounts."""
+
+    places: NodePlaces
 
 
 class Inspector:
@@ -82,14 +82,41 @@ class Inspector:
             if wanted is not None and not chosen:
                 chosen, without = self._read_other(wanted, now)
             nodes, left = dict(state.cluster.nodes), state.reservations.left_by_node()
-            closing, jobs = self._planner.future_plans, dict(state.cluster.jobs)
+            closing = self._planner.future_plans
         places = NodePlaces(nodes, left)
         queue = self._in_order(facts, places.allocatable, now)
         plans = self._plans(queue, {each.uid for each in chosen}, closing, now)
-        context = _Context(now, queue, closing, plans, jobs, places)
+        ruled = self._ruled(queue, plans, now)
+        context = _Context(now, queue, closing, plans, self._holding(plans), ruled, places)
         at = {each.uid: number for number, each in enumerate(queue)}
         chosen.sort(key=lambda each: (at.get(each.uid, len(queue)), each.key))
         return *(self._gang(each, at.get(each.uid), context) for each in chosen), *without
+
+    def _holding(self, plans: Mapping[str, FuturePlan | None]) -> Collection[str]:
+        """The awaited jobs that still hold nodes: plans are some time old."""
+        awaited = {plan.awaits for plan in plans.values() if plan is not None and plan.awaits}
+        state = self._state
+        with state.lock:
+            return {
+                uid
+                for uid in awaited
+                if any(pod.bound() for pod in state.cluster.pods_of(uid).values())
+                or state.reservations.ledger.of_job(uid)
+            }
+
+    def _ruled(
+        self, queue: Sequence[GangFacts], plans: Mapping[str, FuturePlan | None], now: Instant
+    ) -> Collection[str]:
+        return {
+            each.uid
+            for each in queue
+            if each.uid in plans
+            and each.refusal is not None
+            and not each.refusal.blocked_by
+            and self._backfill.is_refused_by_rules(
+                each.queued.observed.gang, now, self._planner, never=plans[each.uid] is None
+            )
+        }
 
     def _read_other(self, key: JobKey, now: Instant) -> tuple[list[GangFacts], list[GangReport]]:
         state, found, without = self._state, [], []
@@ -137,7 +164,11 @@ class Inspector:
                 before = (plan for plan in closing_before if plan.namespace in (None, namespace))
                 closed = {node for plan in before for node in plan.nodes}
                 plan = self._backfill.future_plan(gang, closed, now, self._planner)
-                if plan is not None or not closed:
+                fits = plan is not None or (
+                    bool(closed)
+                    and self._backfill.fits_when_all_have_ended(gang, now, self._planner)
+                )
+                if plan is not None or not fits:
                     plans[each.uid] = plan
         return plans
 
@@ -172,13 +203,12 @@ class Inspector:
             ahead=ahead,
             jobs_ahead=at or 0,
             keeps_nodes=() if keeps is None else tuple(sorted(keeps.nodes)),
-            fits_without_other_jobs=(
-                context.plans[facts.uid] is not None if facts.uid in context.plans else None
-            ),
+            fits_without_other_jobs=_fits_without_others(facts, context),
             expected=_expectation(context.plans.get(facts.uid), context),
             victims=tuple(facts.victims),
+            rules=_rules(facts, context),
             reason=_reason(facts),
-            cause=_cause(facts),
+            cause=Cause.RULES if facts.uid in context.ruled else _cause(facts),
         )
         today = format_second(now.epoch)[:10]
         return msgspec.structs.replace(report, sentence=sentence(report, today))
@@ -256,13 +286,50 @@ def _without_pods(job: Job, priority: int) -> GangReport:
 
 
 def _expectation(plan: FuturePlan | None, context: _Context) -> Expectation | None:
-    if plan is None:
+    """What is waited for. Of a job that has ended since the plan was made nothing is said, and no
+    time that has passed."""
+    if plan is None or (plan.awaits and plan.awaits not in context.holding):
         return None
+    is_known = plan.is_predicted and plan.begins_at > context.now.epoch
     return Expectation(
-        at=format_second(plan.begins_at) if plan.is_predicted else None,
-        awaits=context.name(plan.awaits) if plan.awaits else "",
+        at=format_second(plan.begins_at) if is_known else None,
+        awaits=str(plan.awaited) if plan.awaited is not None and plan.awaited.name else "",
         nodes=tuple(sorted(plan.nodes)),
     )
+
+
+def _fits_without_others(facts: GangFacts, context: _Context) -> bool | None:
+    """Whether a gang in the queue fits once all jobs have ended; ``None`` where that is not known.
+
+    A search answers for the first gangs alone; that nodes are too small shows for each."""
+    if facts.uid in context.plans:
+        return context.plans[facts.uid] is not None
+    if facts.state not in IN_QUEUE:
+        return None
+    observed = facts.queued.observed
+    wanted = (item for role in observed.counts for item in observed.requests(role).items())
+    too_large = any(context.places.count(*each).places_empty < each[1] for each in wanted)
+    return False if too_large else None
+
+
+_RULES: Final = (
+    ("pod anti-affinity", attrgetter("anti_affinity")),
+    ("pod affinity", attrgetter("affinity")),
+    ("topology spread", attrgetter("spread")),
+    ("host ports", attrgetter("ports")),
+    ("volume claims", attrgetter("claims")),
+)
+
+
+def _rules(facts: GangFacts, context: _Context) -> tuple[str, ...]:
+    """The rules that keep a gang from nodes: its own, else those of other pods."""
+    if facts.not_offered:
+        return ("a volume, a resource claim or another rule that kube-scheduler checks",)
+    if facts.uid not in context.ruled:
+        return ()
+    own = [each.rules for each in facts.queued.observed.gang.unbound if each.rules is not None]
+    named = tuple(name for name, of in _RULES if any(map(of, own)))
+    return named or ("anti-affinity of other pods",)
 
 
 def _reason(facts: GangFacts) -> str:

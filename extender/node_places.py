@@ -26,6 +26,9 @@ class Places(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     places: int = 0
     """How many such replicas these nodes hold now in all; not more than are wanted."""
 
+    places_empty: int = 0
+    """How many they hold in all once no pod is on them; not more than are wanted."""
+
     short_of: Mapping[str, int] = msgspec.field(default_factory=dict)
     """By resource, on how many of the nodes that admit it this resource is what limits the
     places."""
@@ -80,7 +83,7 @@ class NodePlaces:
             np.maximum(table[np.ix_(admitting, columns)] // amounts, 0)
             for table in (self._free, self._whole)
         )
-        least = each.min(axis=1, initial=wanted)
+        least, most = each.min(axis=1, initial=wanted), empty.min(axis=1, initial=wanted)
         limits = (each == least[:, None]) & (least < wanted)[:, None]
         is_open = np.array([self._nodes[row].name not in closed for row in admitting], np.bool_)
         now = np.where(is_open, least, 0)
@@ -90,7 +93,8 @@ class NodePlaces:
             nodes=len(self._nodes),
             admit_it=len(admitting),
             hold_it_now=int((now > 0).sum()),
-            hold_it_empty=int((empty.min(axis=1, initial=wanted) > 0).sum()),
+            hold_it_empty=int((most > 0).sum()),
             places=min(int(now.sum()), wanted),
+            places_empty=min(int(most.sum()), wanted),
             short_of={name: count for name, count in most_first if count},
         )

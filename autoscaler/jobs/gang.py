@@ -43,6 +43,9 @@ class JobPods:
     waits: bool = False
     """Whether one of them has no node yet."""
 
+    failing: tuple[Pod, ...] = ()
+    """Those that do not run, or were started again, for an error."""
+
     missing: int = 0
     """How many pods of its present counts are not there, or have ended."""
 
@@ -68,6 +71,7 @@ class JobPods:
         self.is_whole = all(bound) and not self.missing
         self.here = tuple(pod for pod in pods if pod.finished or (pod.node and not pod.leaving))
         self.is_placed = len(self.here) >= size
+        self.failing = tuple(pod for pod in pods if pod.has_failed)
 
     def note_changed_counts(
         self, pods: Sequence[Pod], job: TrainingJob, before: Counts, *, is_rescaled: bool

@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import Final, Self
@@ -18,6 +19,7 @@ from optimus.allocation.problem import is_forced, recent_failures
 from optimus.interval import Decision
 from optimus.jobs import NO_COUNTS, Counts, Job, RescaleRule
 from optimus.kube.contract import Phase
+from optimus.kube.pod_failures import PodFailure, failure_of
 from optimus.kube.profile_codec import SavedState, observed_job, unpack, unpack_rescale
 from optimus.kube.profiles import TrainingProfile
 from optimus.kube.suspension import Preemption, read_preemption
@@ -109,6 +111,15 @@ class JobState:
     limits: JobLimits = JobLimits()
     completion_requested_at: float | None = None
     """Since when its pods carry the annotation that requests them to end, as its goal is met."""
+
+    failure: PodFailure | None = None
+    """Why its pods do not run as they should, or did not when it failed."""
+
+    last_words: Mapping[str, str] = field(default_factory=dict)
+    """By UID of a pod that has failed, how its log ended."""
+
+    last_words_awaited: bool = False
+    """Whether the log of a pod that has failed is being read, or is about to be."""
 
     waits_for: str = ""
     """Why its pods wait for nodes, as the extender says, while any does, or are missing."""
@@ -207,6 +218,16 @@ class JobState:
         self._update_user_counts()
         wait = observation.waits.get(self.job.uid) if self.gang.waits else None
         self.waits_for = "" if wait is None else wait.text
+        self.update_failure(observation.at)
+
+    def update_failure(self, at: float) -> None:
+        """Take in why its pods fail; of a job that has failed the reason stays when they go."""
+        if not self.gang.failing:
+            self.failure = self.failure if self.training_job.outcome == "Failed" else None
+            return
+        trained_at = max((each.at for each in self.progress(at).samples), default=0.0)
+        found = failure_of(self.gang.failing, at, trained_at, self.last_words)
+        self.failure = self.failure if found == self.failure else found
 
     def _update_counts(self) -> None:
         """Workers that came or went while others trained on began no new run."""

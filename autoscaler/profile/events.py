@@ -5,21 +5,20 @@ import time
 from collections.abc import Callable, Container
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 
 from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.profile.status import deadline_text, declared_end
-from optimus.jobs import NO_COUNTS, AtTarget, Counts, LossGoal, RescaleRule, goal_text
+from optimus.jobs import NO_COUNTS, AtTarget, LossGoal, RescaleRule, goal_text
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
-from optimus.kube.profiles import BooksStatus, ProfileStatus
+from optimus.kube.profiles import ProfileStatus
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import goal_from_earlier
 from optimus.models.prior import samples_of
-from optimus.progress.types import TrainingProgress
 from optimus.rescale.words import End, Notice, Notify, Outcome, PauseReason
 
 _LOG = logging.getLogger(__name__)
@@ -27,9 +26,6 @@ REFUSED_SECONDS: Final = 30.0
 """How long a write that the API server refused is not tried again."""
 
 MOST_REFUSED: Final = 10_000
-_CONTINUES: Final = (
-    f"it continues; with {Annotation.AT_TARGET} suspend or complete its capacity would be free now"
-)
 _COMPLETION_ANNOTATION: Final = f"the annotation {Annotation.GOAL_MET}"
 _EventKey: TypeAlias = tuple[str, str]
 """A job's UID and the reason of an Event."""
@@ -44,25 +40,189 @@ class Events(Protocol):
         """Put an Event on the job."""
 
 
-_TOO_LARGE: Final = (
-    "a pod prints more than can be read: every few seconds the last lines of its log are read, and "
-    "losses and checkpoints in between are missed; print fewer lines, such as one for every tenth "
-    "step"
-)
-
-
-_LET_IT_GO_ON: Final = (
-    "counts are only recommended now; once the cause is found, delete the TrainingProfiles of "
-    "those jobs to let Optimus go on"
-)
-
-
 class JobEvent(NamedTuple):
     """An Event to be put on a job."""
 
     kind: EventType
     reason: str
     message: str
+
+
+class _View(NamedTuple):
+    """One job in this tick, and what its profile shows."""
+
+    state: JobState
+    status: ProfileStatus
+    at: float
+
+
+# --- the sentences, each empty where there is nothing to tell
+
+
+def _log_too_large(view: _View) -> str:
+    if not view.state.progress(view.at).is_too_large:
+        return ""
+    return (
+        "a pod prints more than can be read: every few seconds the last lines of its log are read,"
+        " and losses and checkpoints in between are missed; print fewer lines, such as one for"
+        " every tenth step"
+    )
+
+
+def _failing(view: _View) -> str:
+    failure = view.state.failure
+    # Before its log is read, the reason that stands there is not known.
+    awaits_log = failure is not None and not failure.last_words and view.state.last_words_awaited
+    return "" if failure is None or awaits_log else str(failure)
+
+
+def _recommended(view: _View) -> str:
+    decision = view.state.decision
+    found = None if decision is None else decision.recommended
+    return "" if found is None or not found.changes else str(found)
+
+
+def _quota_reached(view: _View) -> str:
+    decision = view.state.decision
+    return "" if decision is None or not decision.limited_by else decision.reason
+
+
+def _kind_released(view: _View) -> str:
+    released = view.state.released
+    return f"{released}: it may go to any that fit" if released else ""
+
+
+def _deadline_at_risk(view: _View) -> str:
+    found = None if view.state.decision is None else view.state.decision.deadline
+    return "" if found is None or not found.is_at_risk else deadline_text(view.state)
+
+
+def _goal_unlikely(view: _View) -> str:
+    forecast = view.state.shown_forecast
+    if forecast is None or not forecast.unlikely:
+        return ""
+    return f"{declared_end(view.state)}; until then it is treated as any job"
+
+
+def _goal_met(view: _View) -> str:
+    """A job that continues may hold what others need."""
+    state, forecast = view.state, view.state.shown_forecast
+    continues = state.job.at_target is AtTarget.CONTINUE
+    if forecast is None or not forecast.goal_met or not continues:
+        return ""
+    return (
+        f"{goal_text(state.job.goal)} is met: it continues; with {Annotation.AT_TARGET} suspend or"
+        " complete its capacity would be free now"
+    )
+
+
+def _replicas_changed(view: _View) -> str:
+    """What was done to a job whose replicas were changed while it ran, and what follows."""
+    state, job = view.state, view.state.training_job
+    if state.gang.changed_from is None:
+        return ""
+    present = NO_COUNTS if job.job is None else job.job.counts
+    then = f"it is stopped and begun again at {present} from its newest checkpoint"
+    if job.outcome is not None:
+        then = "the training operator has failed it for that"
+    elif state.job.rescale is RescaleRule.NEVER or state.gang.is_ending or state.held:
+        then = "the training operator may fail it for that; to prevent it, suspend the job"
+    return (
+        f"its replicas were changed from {state.gang.changed_from} to {present} while it ran;"
+        f" {then}. The admission policy optimus-replicas refuses such changes where it is installed"
+    )
+
+
+def _not_moved(view: _View) -> str:
+    if not view.state.braked:
+        return ""
+    return (
+        f"{view.state.braked}; counts are only recommended now; once the cause is found, delete the"
+        " TrainingProfiles of those jobs to let Optimus go on"
+    )
+
+
+def _ended(view: _View) -> str:
+    books, outcome = view.status.books, view.state.training_job.outcome
+    return "" if books is None or outcome is None else f"ended {books.text}"
+
+
+def _earlier_runs_dropped(view: _View) -> str:
+    state = view.state
+    if not state.record.differs:
+        return ""
+    is_young = len(state.record.profiled) == 0 and state.record.rescales == 0
+    then = "and its speed is measured" if is_young else "only its own measurements"
+    return f"{state.record.differs}; earlier runs are not used any more, {then}"
+
+
+def _earlier_runs_used(view: _View) -> str:
+    state, earlier = view.state, view.state.forecasts.earlier
+    runs, job = len(earlier.earlier), state.job
+    if not runs or state.record.differs:
+        return ""
+    samples = samples_of(earlier.earlier)
+    counts = len({each.counts for each in samples})
+    of_runs = f"{runs} earlier run{'s' if runs != 1 else ''} of workload {job.workload}"
+    parts = [f"from {of_runs}: {len(samples)} speed samples at {counts} pairs of counts"]
+    goal = job.goal if isinstance(job.goal, LossGoal) else None
+    found = None if goal is None else goal_from_earlier(state.progress(view.at), goal)
+    if found is not None:
+        time_to_goal, unit = found
+        low, high = time_to_goal.low, time_to_goal.high
+        parts.append(f"its goal is expected after {low:.4g} to {high:.4g} {unit}")
+    if earlier.speed_is_known:
+        parts.append("its speed is not profiled")
+    return "; ".join(parts)
+
+
+class _Rule(NamedTuple):
+    """When an Event is put on a job, and what it says."""
+
+    kind: EventType
+    sentence: Callable[[_View], str]
+    cause: Callable[[JobState], object] | None = None
+    """What has to be another for another Event; ``None``: the sentence."""
+
+
+def _once(_: JobState) -> object:
+    return None
+
+
+_N, _W = EventType.NORMAL, EventType.WARNING
+_RULES: Final[dict[str, _Rule]] = {
+    "Failing": _Rule(_W, _failing, lambda state: state.failure and state.failure.cause),
+    "LogNotUnderstood": _Rule(_W, lambda view: view.status.complaint),
+    "LogTooLarge": _Rule(_W, _log_too_large),
+    "Recommended": _Rule(
+        _N,
+        _recommended,
+        lambda state: (
+            state.decision and state.decision.recommended and state.decision.recommended.counts
+        ),
+    ),
+    "QuotaReached": _Rule(
+        _N, _quota_reached, lambda state: state.decision and state.decision.limited_by
+    ),
+    "KindReleased": _Rule(_N, _kind_released),
+    "DeadlineAtRisk": _Rule(
+        _W,
+        _deadline_at_risk,
+        lambda state: (
+            state.decision
+            and state.decision.deadline
+            and (state.decision.deadline.finish_by, state.decision.deadline.possible)
+        ),
+    ),
+    "GoalUnlikely": _Rule(_W, _goal_unlikely, _once),
+    "GoalMet": _Rule(_N, _goal_met),
+    "ReplicasChanged": _Rule(_W, _replicas_changed),
+    "NotMoved": _Rule(_W, _not_moved),
+    "Ended": _Rule(_N, _ended),
+    "EarlierRunsDropped": _Rule(_N, _earlier_runs_dropped),
+    "EarlierRunsUsed": _Rule(_N, _earlier_runs_used, _once),
+}
+"""By the reason of the Event."""
 
 
 class JobEvents:
@@ -72,38 +232,34 @@ class JobEvents:
         self, events: Events, metrics: Metrics, timer: Callable[[], float] = time.monotonic
     ) -> None:
         self._events, self._metrics = events, metrics
-        self._warned: dict[_EventKey, str] = {}
-        self._recommended: LRUCache[str, Counts] = LRUCache(MOST_REFUSED)
-        self._late: LRUCache[str, tuple[float, bool]] = LRUCache(MOST_REFUSED)
-        self._limited_by: LRUCache[str, str] = LRUCache(MOST_REFUSED)
+        self._told: dict[_EventKey, object] = {}
+        """The cause of the last Event of each reason."""
         self._refused_lately: TTLCache[_EventKey, None] = TTLCache(
             MOST_REFUSED, REFUSED_SECONDS, timer=timer
         )
 
     def report(self, state: JobState, status: ProfileStatus, now: float) -> None:
         """Tell what is new of a job, by what its profile should show."""
-        job = state.training_job
-        if status.complaint:
-            self._warn_once(job, "LogNotUnderstood", status.complaint)
-        if state.progress(now).is_too_large:
-            self._warn_once(job, "LogTooLarge", _TOO_LARGE)
-        self._recommend(state)
-        self._report_quota(state)
-        self._report_released(state)
-        self._report_deadline(state)
-        self._report_unlikely(state)
-        self._report_met(state)
-        if state.gang.changed_from is not None:
-            self._warn_once(job, "ReplicasChanged", _changed_text(state))
-        if state.braked:
-            self._warn_once(job, "NotMoved", f"{state.braked}; {_LET_IT_GO_ON}")
-        if status.books is not None and job.outcome is not None:
-            self._report_end(state, status.books)
-        self._report_earlier_runs(state, now)
+        view = _View(state, status, now)
+        for reason, rule in _RULES.items():
+            is_told = rule.cause is _once and (state.job.uid, reason) in self._told
+            message = "" if is_told else rule.sentence(view)
+            if not message:
+                continue
+            cause = message if rule.cause is None else rule.cause(state)
+            event = JobEvent(rule.kind, reason, message)
+            if self._emit_once(state.training_job, event, cause) and reason == "Ended":
+                self._count_saved(status)
+
+    def _count_saved(self, status: ProfileStatus) -> None:
+        """Add what moving a job has saved to the sums over all that have ended."""
+        if status.books is not None:
+            sign = "sooner" if status.books.saved_seconds > 0 else "later"
+            self._metrics.ended_seconds.labels(sign).inc(abs(status.books.saved_seconds))
 
     def forget_others(self, uids: Container[str]) -> None:
         """Forget what was said of jobs that are gone; ``uids`` are those of all jobs."""
-        self._warned = {key: text for key, text in self._warned.items() if key[0] in uids}
+        self._told = {key: cause for key, cause in self._told.items() if key[0] in uids}
 
     def notify(self, state: JobState, told: Notify) -> None:
         """Tell what happens in a rescale."""
@@ -113,108 +269,36 @@ class JobEvents:
         """Put an Event on a job."""
         self.emit_on(state.training_job, event)
 
-    def emit_on(self, job: TrainingJob, event: JobEvent) -> None:
-        """The same for a job that need not be managed."""
-        self._emit(job, *event)
+    def emit_on(self, job: TrainingJob, event: JobEvent) -> bool:
+        """The same for a job that need not be managed; false where the API server refused it."""
+        level = logging.WARNING if event.kind is EventType.WARNING else logging.INFO
+        _LOG.log(level, "job %s: %s: %s", job.key, event.reason, event.message)
+        outcome = self._events.emit(job, *event)
+        if isinstance(outcome, Refused):
+            self.refused(outcome)
+        return not isinstance(outcome, Refused)
 
     def emit_once(self, state: JobState, event: JobEvent) -> None:
         """Put an Event on a job, unless it was the last one of its reason."""
-        self._emit_once(state.training_job, *event)
+        self._emit_once(state.training_job, event, event.message)
 
     def rescale_ended(self, state: JobState, end: End) -> None:
         """Count and log how a rescale ended, and put an Event on the job."""
         self._metrics.rescales.labels(end.outcome.value).inc()
         ending = f"{end.outcome.value} ({end.reason})"
         _LOG.info("job %s: rescale %s ended: %s", state.job.key, end.record.id, ending)
-        job, record = state.training_job, end.record
-        if end.outcome is Outcome.REACHED and record.resumes:
-            self._emit(job, EventType.NORMAL, "Resumed", f"{record.change}: {end.reason}")
-        elif end.outcome is Outcome.REACHED:
-            self._emit(job, EventType.NORMAL, "Rescaled", f"{record.change}: {end.reason}")
+        record, told = end.record, None
+        if end.outcome is Outcome.REACHED:
+            told = "Resumed" if record.resumes else "Rescaled", f"{record.change}: {end.reason}"
         elif end.outcome is Outcome.PAUSED and record.pause is PauseReason.GOAL:
             message = "its goal is met; to continue training, set runPolicy.suspend to false"
-            self._emit(job, EventType.NORMAL, "SuspendedAtTarget", message)
+            told = "SuspendedAtTarget", message
         elif end.outcome is Outcome.PAUSED and record.pause is PauseReason.POLICY:
-            self._emit(job, EventType.NORMAL, "Paused", record.why)
+            told = "Paused", record.why
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
-            self._emit(state.training_job, EventType.NORMAL, "RescaleEnded", end.reason)
-
-    def _report_end(self, state: JobState, books: BooksStatus) -> None:
-        """One Event with what moving a job has saved, and the sums over all that have ended."""
-        key, job = (state.job.uid, "Ended"), state.training_job
-        if key not in self._warned:
-            sign = "sooner" if books.saved_seconds > 0 else "later"
-            self._metrics.ended_seconds.labels(sign).inc(abs(books.saved_seconds))
-        self._emit_once(job, EventType.NORMAL, "Ended", f"ended {books.text}")
-
-    def _report_earlier_runs(self, state: JobState, now: float) -> None:
-        """One Event when earlier runs of its workload are used, one when they are dropped."""
-        job, key = state.training_job, (state.job.uid, "EarlierRunsUsed")
-        if state.record.differs:
-            effect = f"earlier runs are not used any more, {_without_earlier_runs(state)}"
-            text = f"{state.record.differs}; {effect}"
-            self._emit_once(job, EventType.NORMAL, "EarlierRunsDropped", text)
-        elif state.forecasts.earlier.earlier and key not in self._warned:
-            text = _used_text(state, state.progress(now))
-            self._emit_once(job, EventType.NORMAL, "EarlierRunsUsed", text)
-
-    def _recommend(self, state: JobState) -> None:
-        """An Event for each recommendation that differs from the one before."""
-        decision, uid = state.decision, state.job.uid
-        recommended = None if decision is None else decision.recommended
-        if recommended is None or not recommended.changes:
-            self._recommended.pop(uid, None)
-        elif self._recommended.get(uid) != recommended.counts and self._emit(
-            state.training_job, EventType.NORMAL, "Recommended", str(recommended)
-        ):
-            self._recommended[uid] = recommended.counts
-
-    def _report_quota(self, state: JobState) -> None:
-        """An Event when a quota limits the job for the first time; the profile has all figures."""
-        decision, uid = state.decision, state.job.uid
-        if decision is None or not decision.limited_by:
-            return
-        quota = decision.limited_by
-        if self._limited_by.get(uid) != quota and self._emit(
-            state.training_job, EventType.NORMAL, "QuotaReached", decision.reason
-        ):
-            self._limited_by[uid] = quota
-
-    def _report_released(self, state: JobState) -> None:
-        """One Event when a job is not held to a kind of nodes any more."""
-        if state.released:
-            text = f"{state.released}: it may go to any that fit"
-            self._emit_once(state.training_job, EventType.NORMAL, "KindReleased", text)
-
-    def _report_deadline(self, state: JobState) -> None:
-        """An Event when a deadline is not met for the first time, and when no counts meet it."""
-        found = None if state.decision is None else state.decision.deadline
-        if found is None or not found.is_at_risk:
-            return
-        key, uid = (found.finish_by, found.possible), state.job.uid
-        if self._late.get(uid) != key and self._emit(
-            state.training_job, EventType.WARNING, "DeadlineAtRisk", deadline_text(state)
-        ):
-            self._late[uid] = key
-
-    def _report_unlikely(self, state: JobState) -> None:
-        """One Event when a job is expected to end without having met its goal."""
-        forecast, key = state.shown_forecast, (state.job.uid, "GoalUnlikely")
-        if forecast is not None and forecast.unlikely and key not in self._warned:
-            text = f"{declared_end(state)}; until then it is treated as any job"
-            self._emit_once(state.training_job, EventType.WARNING, "GoalUnlikely", text)
-
-    def _report_met(self, state: JobState) -> None:
-        """One Event when a job that continues has met its goal: it may hold what others need."""
-        forecast = state.shown_forecast
-        if (
-            forecast is None
-            or not forecast.goal_met
-            or state.job.at_target is not AtTarget.CONTINUE
-        ):
-            return
-        text = f"{goal_text(state.job.goal)} is met: {_CONTINUES}"
-        self._emit_once(state.training_job, EventType.NORMAL, "GoalMet", text)
+            told = "RescaleEnded", end.reason
+        if told is not None:
+            self.emit(state, JobEvent(EventType.NORMAL, *told))
 
     def straggler_found(self, state: JobState) -> None:
         """Warn of a worker that is far slower than the others."""
@@ -224,7 +308,7 @@ class JobEvents:
         """Say that a job's pods have been requested to end."""
         goal = goal_text(state.job.goal)
         message = f"{goal} is met: its pods are notified by {_COMPLETION_ANNOTATION}"
-        self._emit_once(state.training_job, EventType.NORMAL, "GoalMet", message)
+        self.emit_once(state, JobEvent(EventType.NORMAL, "GoalMet", message))
 
     def not_completed(self, state: JobState) -> None:
         """Warn of a job that was requested to end and trains on."""
@@ -285,33 +369,24 @@ class JobEvents:
         if job.ignored:
             self._warn_once(job, "AnnotationIgnored", "; ".join(map(str, job.ignored)))
 
-    def _warn_once(self, training_job: TrainingJob, reason: str, message: str) -> bool:
-        return self._emit_once(training_job, EventType.WARNING, reason, message)
+    def _warn_once(self, job: TrainingJob, reason: str, message: str) -> bool:
+        return self._emit_once(job, JobEvent(EventType.WARNING, reason, message), message)
 
-    def _emit_once(
-        self, training_job: TrainingJob, kind: EventType, reason: str, message: str
-    ) -> bool:
-        key = (training_job.uid, reason)
-        if self._warned.get(key) == message or key in self._refused_lately:
+    def _emit_once(self, job: TrainingJob, event: JobEvent, cause: object) -> bool:
+        """Put an Event on a job where its cause is new; whether it was, and is written."""
+        key = job.uid, event.reason
+        is_told = key in self._told and self._told[key] == cause
+        if is_told or key in self._refused_lately:
             return False
-        if not self._emit(training_job, kind, reason, message):
+        if not self.emit_on(job, event):
             self._retry_later(key)
             return False
-        self._warned[key] = message
+        self._told[key] = cause
         return True
 
     def _retry_later(self, key: _EventKey) -> None:
-        self._warned.pop(key, None)
+        self._told.pop(key, None)
         self._refused_lately[key] = None
-
-    def _emit(self, training_job: TrainingJob, kind: EventType, reason: str, message: str) -> bool:
-        """Returns false where the API server refused it."""
-        level = logging.WARNING if kind is EventType.WARNING else logging.INFO
-        _LOG.log(level, "job %s: %s: %s", training_job.key, reason, message)
-        outcome = self._events.emit(training_job, kind, reason, message)
-        if isinstance(outcome, Refused):
-            self.refused(outcome)
-        return not isinstance(outcome, Refused)
 
     def refused(self, outcome: Refused) -> None:
         """Count and log what the API server refused."""
@@ -319,159 +394,98 @@ class JobEvents:
         _LOG.warning("%s", outcome)
 
 
+# --- rescales
+
+
 def rescale_event(told: Notify) -> JobEvent:
     """The Event that tells what happens in a rescale."""
-    notice, record = _NOTICES[told.notice], told.record
+    record, kind = told.record, EventType.WARNING
     if told.notice is Notice.BEGINS and record.pauses and record.pause is PauseReason.GANG:
         return JobEvent(EventType.NORMAL, "Preempted", record.why)
-    return JobEvent(notice.kind, notice.reason, notice.sentence(told))
-
-
-class _Told(NamedTuple):
-    """How a notice is told."""
-
-    kind: EventType
-    reason: str
-    sentence: Callable[[Notify], str]
+    if told.notice in (Notice.BEGINS, Notice.UNWANTED):
+        kind = EventType.NORMAL
+    reason, sentence = _NOTICES[told.notice]
+    text = sentence if isinstance(sentence, str) else sentence(told)
+    return JobEvent(kind, reason, text.format(told=told, record=record))
 
 
 def _pods_do_not_end(told: Notify) -> str:
-    pending, advice = (
-        "the training operator's confirmation",
-        "check that the training operator runs",
-    )
-    if told.detail:
-        pending = f"the end of {told.detail}"
-        advice = (
-            "remove finalizers; delete lost nodes or taint them node.kubernetes.io/out-of-service"
+    if not told.detail:
+        return (
+            "suspended, waiting for the training operator's confirmation: check that the training"
+            " operator runs"
         )
-    return f"suspended, waiting for {pending}: {advice}"
+    return f"suspended, waiting for the end of {{told.detail}}: {_LOST_NODES}"
 
 
 def _job_failed(told: Notify) -> str:
-    record, because = told.record, f": {told.detail}" if told.detail else ""
+    because = ": {told.detail}" if told.detail else ""
     return (
-        f"the job failed {told.seconds:.0f} s after rescale {record.id} ({record.change}){because}"
-        ": with restartPolicy OnFailure or ExitCode it would have returned to its previous counts"
+        "the job failed {told.seconds:.0f} s after rescale {record.id} ({record.change})"
+        f"{because}: with restartPolicy OnFailure or ExitCode it would have returned to its"
+        " previous counts"
     )
 
 
-def _containers_fail(told: Notify) -> str:
-    record = told.record
-    return (
-        f"rescale {record.id} ({record.change}) is undone: {record.failure}; returning to "
-        f"{record.return_counts}, and {record.target} are not used again"
-    )
-
-
-def _rolls_back(what: Callable[[Notify], str]) -> _Told:
-    return _Told(EventType.WARNING, "RollingBack", what)
-
-
-_NOTICES: Final[dict[Notice, _Told]] = {
-    Notice.BEGINS: _Told(
-        EventType.NORMAL, "Rescaling", lambda told: f"{told.record.change}: {told.record.why}"
-    ),
-    Notice.NO_CHECKPOINT: _Told(
-        EventType.WARNING,
+_LOST_NODES: Final = (
+    "remove finalizers; delete lost nodes or taint them node.kubernetes.io/out-of-service"
+)
+_NOTICES: Final[dict[Notice, tuple[str, str | Callable[[Notify], str]]]] = {
+    Notice.BEGINS: ("Rescaling", "{record.change}: {record.why}"),
+    Notice.NO_CHECKPOINT: (
         "WaitingForCheckpoint",
-        lambda told: (
-            f"no checkpoint seen for {told.seconds:.0f} s: print a line such as 'checkpoint=1200' "
-            "after each save, name your line by optimus.dl/checkpoint-format, or set "
-            "optimus.dl/rescale to any or never"
+        (
+            "no checkpoint seen for {told.seconds:.0f} s: print a line such as 'checkpoint=1200'"
+            " after each save, name your line by optimus.dl/checkpoint-format, or set"
+            " optimus.dl/rescale to any or never"
         ),
     ),
-    Notice.PODS_DO_NOT_END: _Told(EventType.WARNING, "PodsDoNotEnd", _pods_do_not_end),
-    Notice.TAKEN_BACK: _Told(
-        EventType.WARNING,
+    Notice.PODS_DO_NOT_END: ("PodsDoNotEnd", _pods_do_not_end),
+    Notice.TAKEN_BACK: (
         "SuspensionTakenBack",
-        lambda told: f"not confirmed by the training operator for {told.seconds:.0f} s: taken back",
+        "not confirmed by the training operator for {told.seconds:.0f} s: taken back",
     ),
-    Notice.OPERATOR_AWAY: _Told(
-        EventType.WARNING,
+    Notice.OPERATOR_AWAY: (
         "OperatorAway",
-        lambda told: (
-            f"resumed, but the training operator has not acted on it, {told.seconds:.0f} s after "
-            "the rescale began: check that the training operator runs"
+        (
+            "resumed, but the training operator has not acted on it, {told.seconds:.0f} s after"
+            " the rescale began: check that the training operator runs"
         ),
     ),
-    Notice.PATCH_REFUSED: _Told(
-        EventType.WARNING,
+    Notice.PATCH_REFUSED: (
         "RescaleRefused",
-        lambda told: f"the API server refused the change to the job: {told.detail}; retrying",
+        "the API server refused the change to the job: {told.detail}; retrying",
     ),
-    Notice.COUNTS_REFUSED: _rolls_back(
-        lambda told: (
-            f"the API server refused {told.record.target}: {told.detail}; returning to "
-            f"{told.record.before}"
-        )
+    Notice.COUNTS_REFUSED: (
+        "RollingBack",
+        "the API server refused {record.target}: {told.detail}; returning to {record.before}",
     ),
-    Notice.NOT_PLACED: _rolls_back(
-        lambda told: (
-            f"{told.record.target} not placed within {told.seconds:.0f} s: returning to "
-            f"{told.record.return_counts}"
-        )
+    Notice.NOT_PLACED: (
+        "RollingBack",
+        (
+            "{record.target} not placed within {told.seconds:.0f} s: returning to "
+            "{record.return_counts}"
+        ),
     ),
-    Notice.CONTAINERS_FAIL: _rolls_back(_containers_fail),
-    Notice.WORKERS_DO_NOT_END: _Told(
-        EventType.WARNING,
+    Notice.CONTAINERS_FAIL: (
+        "RollingBack",
+        (
+            "rescale {record.id} ({record.change}) is undone: {record.failure}; returning to "
+            "{record.return_counts}, and {record.target} are not used again"
+        ),
+    ),
+    Notice.WORKERS_DO_NOT_END: (
         "PodsDoNotEnd",
-        lambda told: (
-            f"for {told.seconds:.0f} s waiting for the end of {told.detail}: remove finalizers; "
-            "delete lost nodes or taint them node.kubernetes.io/out-of-service"
-        ),
+        f"for {{told.seconds:.0f}} s waiting for the end of {{told.detail}}: {_LOST_NODES}",
     ),
-    Notice.UNWANTED: _Told(
-        EventType.NORMAL,
-        "RescaleEnded",
-        lambda told: f"{told.detail}: returning to {told.record.return_counts}",
-    ),
-    Notice.NOT_STORED: _Told(
-        EventType.WARNING,
+    Notice.UNWANTED: ("RescaleEnded", "{told.detail}: returning to {record.return_counts}"),
+    Notice.NOT_STORED: (
         "ProfileNotWritable",
-        lambda told: (
-            f"for {told.seconds:.0f} s its TrainingProfile cannot be written: {told.detail}; the "
-            "rescale goes on without a record"
+        (
+            "for {told.seconds:.0f} s its TrainingProfile cannot be written: {told.detail};"
+            " the rescale goes on without a record"
         ),
     ),
-    Notice.JOB_FAILED: _Told(EventType.WARNING, "FailedAfterRescale", _job_failed),
+    Notice.JOB_FAILED: ("FailedAfterRescale", _job_failed),
 }
-
-
-def _changed_text(state: JobState) -> str:
-    """What was done to a job whose replicas were changed while it ran, and what follows."""
-    job = state.training_job
-    present = NO_COUNTS if job.job is None else job.job.counts
-    then = f"it is stopped and begun again at {present} from its newest checkpoint"
-    if job.outcome is not None:
-        then = "the training operator has failed it for that"
-    elif state.job.rescale is RescaleRule.NEVER or state.gang.is_ending or state.held:
-        then = "the training operator may fail it for that; to prevent it, suspend the job"
-    before = state.gang.changed_from
-    return (
-        f"its replicas were changed from {before} to {present} while it ran; {then}. "
-        "The admission policy optimus-replicas refuses such changes where it is installed"
-    )
-
-
-def _used_text(state: JobState, progress: TrainingProgress) -> str:
-    """What earlier runs say of a job."""
-    runs, job = len(state.forecasts.earlier.earlier), state.job
-    samples = samples_of(state.forecasts.earlier.earlier)
-    counts = len({each.counts for each in samples})
-    of_runs = f"{runs} earlier run{'s' if runs != 1 else ''} of workload {job.workload}"
-    parts = [f"from {of_runs}: {len(samples)} speed samples at {counts} pairs of counts"]
-    goal = job.goal if isinstance(job.goal, LossGoal) else None
-    found = None if goal is None else goal_from_earlier(progress, goal)
-    if found is not None:
-        time_to_goal, unit = found
-        low, high = time_to_goal.low, time_to_goal.high
-        parts.append(f"its goal is expected after {low:.4g} to {high:.4g} {unit}")
-    if state.forecasts.earlier.speed_is_known:
-        parts.append("its speed is not profiled")
-    return "; ".join(parts)
-
-
-def _without_earlier_runs(state: JobState) -> str:
-    young = len(state.record.profiled) == 0 and state.record.rescales == 0
-    return "and its speed is measured" if young else "only its own measurements"
+"""The reason and the sentence of each."""

@@ -47,8 +47,9 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
     inputs, known = _status_inputs(state, progress), state.profile.shown
     if known is not None and now < known.until and all(map(is_, inputs, known.inputs)):
         return known.status
-    ends = (each.until for each in state.record.avoided if each.until > now)
-    until = min(ends, default=inf)
+    turn_at = None if state.decision is None else state.decision.turn_at
+    ends = [*(each.until for each in state.record.avoided), -inf if turn_at is None else turn_at]
+    until = min((each for each in ends if each > now), default=inf)
     state.profile.shown = Shown(_status_of(state, progress, now), inputs, until)
     return state.profile.shown.status
 
@@ -96,7 +97,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
     return ProfileStatus(
         phase=phase,
         conditions=_conditions_of(state, progress, phase, before.conditions if before else (), now),
-        reason=_reason(state),
+        reason=_reason(state, now),
         interval_id=state.interval_id,
         decided_at=_second(state.decided_at),
         ps=state.job.counts.ps,
@@ -164,7 +165,7 @@ def _conditions_of(
     found = {
         ConditionType.FORECAST: _forecast(state, known.get(ConditionType.FORECAST)),
         ConditionType.PLACED: _placed(state, phase),
-        ConditionType.PROGRESSING: _progressing(phase),
+        ConditionType.PROGRESSING: _progressing(state, phase),
         ConditionType.GOAL_MET: _goal_met(state, progress, goal, known.get(ConditionType.GOAL_MET)),
     }
     return tuple(_merged(found, known, now))
@@ -213,7 +214,9 @@ def _placed(state: JobState, phase: Phase) -> _Found:
     return _Found(Truth.FALSE, phase.value, "not all pods of its present counts have nodes")
 
 
-def _progressing(phase: Phase) -> _Found:
+def _progressing(state: JobState, phase: Phase) -> _Found:
+    if phase is Phase.FAILING:
+        return _Found(Truth.FALSE, phase.value, str(state.failure))
     if phase in _TRAINS:
         return _Found(Truth.TRUE, phase.value, "its pods train")
     return _Found(Truth.FALSE, phase.value, "its pods do not train in this phase")
@@ -274,6 +277,8 @@ def phase_of(state: JobState) -> Phase:
             return Phase.SUSPENDED
         is_turn = pause is PauseReason.POLICY and bool(state.record.turns)
         return Phase.WAITING_FOR_ITS_TURN if is_turn else Phase.PAUSED
+    if state.failure is not None:
+        return Phase.FAILING
     if state.gang.run is None:
         return Phase.WAITING
     if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:
@@ -292,7 +297,18 @@ def _is_about_to_begin(rescale: Rescale) -> bool:
     return rescale.record.step is Step.CHECKPOINT and not rescale.needs_checkpoint
 
 
-def _reason(state: JobState) -> str:
+def _reason(state: JobState, now: float) -> str:
+    """Why it stands where it does. What its pods' status knows comes first."""
+    failure, reason = state.failure, _decided_reason(state, now)
+    if failure is None:
+        return reason
+    if phase_of(state) is Phase.FAILING:
+        return str(failure)
+    is_over = state.training_job.outcome is not None
+    return f"{reason}; {failure}" if is_over else f"{failure}; {reason}"
+
+
+def _decided_reason(state: JobState, now: float) -> str:
     if state.training_job.outcome is not None:
         return state.training_job.message
     if state.rescale is not None:
@@ -300,7 +316,7 @@ def _reason(state: JobState) -> str:
         why = f"{record.change}: {record.why}"
         return f"returning to {record.before} ({why})" if record.rolling_back else why
     if state.training_job.suspended:
-        return _why_suspended(state)
+        return _why_suspended(state, now)
     if state.waits_for:
         return state.waits_for
     if state.gang.run is not None and state.record.profiling_since is not None:
@@ -312,17 +328,18 @@ def _reason(state: JobState) -> str:
     return str(state.forecasts.current) if isinstance(state.forecasts.current, NotReady) else ""
 
 
-def _why_suspended(state: JobState) -> str:
+def _why_suspended(state: JobState, now: float) -> str:
     pause, decision = state.pause, state.decision
     if pause is None or pause is PauseReason.GANG:
         return why_suspended(state.job)
     if pause is not PauseReason.POLICY or decision is None or not decision.reason:
         return _PAUSED[pause]
-    return "; ".join([f"{_PAUSED[pause]}: {decision.reason}", *_turn_texts(state, decision)])
+    return "; ".join([f"{_PAUSED[pause]}: {decision.reason}", *_turn_texts(state, decision, now)])
 
 
-def _turn_texts(state: JobState, decision: Decision) -> Iterator[str]:
-    """What a job has received of its share of the time, and when its next turn is expected."""
+def _turn_texts(state: JobState, decision: Decision, now: float) -> Iterator[str]:
+    """What a job has received of its share of the time, and when its next turn is expected, unless
+    that has passed."""
     record = state.record
     if decision.time_share <= 0:
         return
@@ -332,7 +349,7 @@ def _turn_texts(state: JobState, decision: Decision) -> Iterator[str]:
     yield f"its share is {decision.time_share:.0%}, it has run for {received}" + (
         f" ({kinds})" if kinds else ""
     )
-    if decision.turn_at is not None:
+    if decision.turn_at is not None and decision.turn_at > now:
         yield f"its turn is expected at {format_second(decision.turn_at)}"
 
 

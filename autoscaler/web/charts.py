@@ -69,6 +69,10 @@ class CurveChart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     done: float = 0.0
     """How far the training has come; beyond it the fit is a forecast."""
 
+    goal_k: float | None = None
+    """Where the forecast reaches the goal; the goal may be expected later, since a run may end
+    short of it."""
+
     met: tuple[float, float, float] | None = None
     """When the goal is expected to be met: 10, 50 and 90 %."""
 
@@ -193,15 +197,29 @@ def _with_curve(
     low, high = curve.band(k)
     band = found.printed(low), found.printed(high)
     rises = found.metric is not None and found.metric.bound is not None
+    fit = curve.predict(k)
     return msgspec.structs.replace(
         chart,
         fit_k=[round(each, 3) for each in k.tolist()],
-        fit=found.printed(curve.predict(k)),
+        fit=found.printed(fit),
+        goal_k=_reached(k, fit, found.goal, chart.done),
         low=band[1] if rises else band[0],
         high=band[0] if rises else band[1],
         drops=[] if declared is None else [float(drop) for drop in declared.drops],
         end=None if declared is None else float(declared.end),
     )
+
+
+def _reached(k: Vector, fit: Vector, goal: LossGoal | None, done: float) -> float | None:
+    """Where a curve reaches a goal from now on; ``None`` where it does not."""
+    if not isinstance(goal, TargetLoss):
+        return None
+    below = np.flatnonzero((fit <= goal.loss) & (k >= done))
+    at = int(below[0]) if len(below) else 0
+    if at == 0 or fit[at - 1] <= goal.loss:
+        return None
+    part = (fit[at - 1] - goal.loss) / (fit[at - 1] - fit[at])
+    return round(float(k[at - 1] + part * (k[at] - k[at - 1])), 3)
 
 
 def _quantity(goal: Goal | None, progress: TrainingProgress) -> _Quantity | NotReady:

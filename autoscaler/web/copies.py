@@ -16,6 +16,7 @@ from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.capacity_plan import Claim, claims_of
 from optimus.jobs import Job, JobKey
+from optimus.kube.pod_failures import failure_of
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.training_jobs import TrainingJob
@@ -60,6 +61,9 @@ class JobCopy(NamedTuple):
 
     message: str = ""
     """What the training operator says of its end."""
+
+    failure: str = ""
+    """Why its pods do not run as they should, where no profile says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,8 @@ def _managed(state: JobState, observation: Observation, at: float) -> JobCopy:
 
 def _by_profile(training_job: TrainingJob, observation: Observation) -> JobCopy:
     uid, profile = training_job.uid, observation.profiles.get(training_job.uid)
+    pods = observation.pods.get(uid, ())
+    failure = None if profile is not None else failure_of(pods, observation.at)
     return JobCopy(
         training_job.key,
         uid,
@@ -129,11 +135,12 @@ def _by_profile(training_job: TrainingJob, observation: Observation) -> JobCopy:
         training_job.created_at,
         training_job.job,
         _NO_STATUS if profile is None else profile.status,
-        observation.pods.get(uid, ()),
+        pods,
         observation.waits.get(uid),
         submitted_kind=_submitted_kind(training_job),
         outcome=training_job.outcome,
         message=training_job.message,
+        failure="" if failure is None else str(failure),
     )
 
 

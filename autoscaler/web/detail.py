@@ -17,7 +17,7 @@ from autoscaler.web.what_if import PageAnswer, answer
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.jobs import TRAINERS, Counts, Job, JobKey, Role, TargetEpochs, TargetSteps
+from optimus.jobs import TRAINERS, BatchScope, Counts, Job, JobKey, Role, TargetEpochs, TargetSteps
 from optimus.kube.profile_codec import learned
 from optimus.lifecycle import JobRecord, recorded_history
 from optimus.models.forecast import Forecast
@@ -166,7 +166,7 @@ class Details:
         return JobDetail(
             at=copy.at,
             row=row_of(found),
-            reason=status.reason or found.message,
+            reason=status.reason or found.failure or found.message,
             left_alone="" if job is None else job.left_alone or "",
             facts=[] if job is None else _facts(job, found),
             charts=curve_charts(job, progress, forecast) if known and job and progress else [],
@@ -257,10 +257,9 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
         return [Fact(name, value) for name, value in _requests(job) if value]
     bounds = job.bounds
     most = bounds.max_ps or "any", bounds.max_workers or "any"
-    batch = None if job.batch is None else f"{job.batch.size} of each {job.batch.scope}"
     named = {
         "bounds": f"{bounds.min_ps} to {most[0]} PS, {bounds.min_workers} to {most[1]} workers",
-        "training": f"{job.mode}{'' if batch is None else f', batch {batch}'}",
+        "training": _training(job),
         "rescale": f"{job.rescale}",
         "at target": f"{job.at_target}",
         "manage": "paused" if job.paused else f"{job.manage}",
@@ -274,6 +273,15 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
         "deadline": found.status.deadline,
     }
     return [Fact(name, value) for name, value in named.items() if value]
+
+
+def _training(job: Job) -> str:
+    """``synchronous, a step takes 64 examples of each worker``."""
+    mode = f"{job.mode}hronous"
+    if job.batch is None:
+        return mode
+    of = "each worker" if job.batch.scope is BatchScope.WORKER else "all workers together"
+    return f"{mode}, a step takes {job.batch.size} examples of {of}"
 
 
 def _requests(job: Job) -> Iterator[tuple[str, str]]:

@@ -232,7 +232,8 @@ class PageFeed:
 
 def _made_of(job: JobCopy) -> tuple[object, ...]:
     """All that a row is made of: other values are other objects."""
-    return job.status, job.forecast, job.decided_at, job.wait, job.job, job.outcome, job.message
+    texts = job.outcome, job.message, job.failure
+    return job.status, job.forecast, job.decided_at, job.wait, job.job, *texts
 
 
 def _encoded(job: JobCopy) -> msgspec.Raw | None:

@@ -1,10 +1,9 @@
 """The page: read-only views of the cluster, of its jobs and of what was decided, in a browser.
 
 Everything comes from ``PageFeed``, which holds immutable copies: no request reaches the loop. The
-Events on a job and its YAML alone are read from the API server, within the limits of
-``StoredJobs``, and logs, where they are switched on, with the readers' tokens (``LogAnswers``).
-Names, log texts and Events are data of others: they are sent as JSON alone, and the headers below
-let a browser run no script and load nothing but this server's own files."""
+Events on a job alone are read from the API server, within the limits of ``StoredEvents``. Names and
+Events are data of others: they are sent as JSON alone, and the headers below let a browser run no
+script and load nothing but this server's own files."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,11 +14,11 @@ from flask import Flask, Response, abort, request
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
-from autoscaler.web.log_offer import LogAnswers, Logs
-from autoscaler.web.stored import Display, StoredJobs
+from autoscaler.web.stored import StoredEvents
 from autoscaler.web.what_if import MOST_REPLICAS
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, JobKey
+from optimus.kube.job_events import BoundedSource
 
 _MOST_NODES: Final = 200
 _HEARTBEAT_SECONDS: Final = 3.0
@@ -52,14 +51,11 @@ HEADERS: Final = {
 """Of every answer."""
 
 
-def create_page(
-    feed: PageFeed, settings: DecisionSettings, display: Display, logs: Logs | None = None
-) -> Flask:
-    """The web application over a feed; ``settings`` are those by which counts are decided,
-    ``display`` reads one job from the API server, and ``logs`` the ends of logs with the readers'
-    tokens: ``None`` where that is not switched on."""
+def create_page(feed: PageFeed, settings: DecisionSettings, source: BoundedSource) -> Flask:
+    """The web application over a feed; ``settings`` are those by which counts are decided, and
+    Events are read from ``source``."""
     app = Flask(__name__, static_folder="assets", static_url_path="/assets")
-    api = _Api(feed, Details(settings), StoredJobs(display))
+    api = _Api(feed, Details(settings), StoredEvents(source))
 
     @app.after_request
     def protect(response: Response) -> Response:
@@ -75,19 +71,16 @@ def create_page(
     app.get("/api/overview")(api.overview)
     app.get("/api/stream")(api.stream)
     app.get("/api/jobs/<namespace>/<name>")(api.job)
-    app.get("/api/stored/<namespace>/<name>")(api.stored)
+    app.get("/api/events/<namespace>/<name>")(api.events)
     app.get("/api/what-if/<namespace>/<name>")(api.what_if)
     app.get("/api/nodes")(api.nodes)
-    of_logs = _LogApi(api, LogAnswers(logs))
-    app.get("/api/logs/<namespace>/<name>")(of_logs.offer)
-    app.get("/api/logs/<namespace>/<name>/<pod>")(of_logs.read)
     return app
 
 
 class _Api:
     """The answers in JSON."""
 
-    def __init__(self, feed: PageFeed, details: Details, stored: StoredJobs) -> None:
+    def __init__(self, feed: PageFeed, details: Details, stored: StoredEvents) -> None:
         self._feed, self._details, self._stored = feed, details, stored
 
     def overview(self) -> Response:
@@ -99,15 +92,15 @@ class _Api:
         return Response(_events(self._feed, since), content_type="text/event-stream")
 
     def job(self, namespace: str, name: str) -> Response:
-        copy, job_copy = self.job_of(namespace, name)
+        copy, job_copy = self._job_of(namespace, name)
         return _json(self._details.job(copy, job_copy, self._feed.timeline(job_copy.uid)))
 
-    def stored(self, namespace: str, name: str) -> Response:
-        _, job_copy = self.job_of(namespace, name)
+    def events(self, namespace: str, name: str) -> Response:
+        _, job_copy = self._job_of(namespace, name)
         return _json(self._stored.of(job_copy))
 
     def what_if(self, namespace: str, name: str) -> Response:
-        copy, job_copy = self.job_of(namespace, name)
+        copy, job_copy = self._job_of(namespace, name)
         counts = _asked_counts(job_copy)
         return _json(self._details.what_if(copy, job_copy, counts))
 
@@ -121,29 +114,11 @@ class _Api:
         copy = self._feed.copy
         return copy if copy is not None else abort(_nothing_yet())
 
-    def job_of(self, namespace: str, name: str) -> tuple[ClusterCopy, JobCopy]:
+    def _job_of(self, namespace: str, name: str) -> tuple[ClusterCopy, JobCopy]:
         """The latest copy, and the job of this name in it; else the request ends here."""
         copy = self._copy()
         job_copy = self._details.find(copy, JobKey(namespace, name))
         return copy, job_copy if job_copy is not None else abort(404)
-
-
-class _LogApi:
-    """The answers about logs."""
-
-    def __init__(self, api: _Api, desk: LogAnswers) -> None:
-        self._api, self._desk = api, desk
-
-    def offer(self, namespace: str, name: str) -> Response:
-        _, job_copy = self._api.job_of(namespace, name)
-        return _json(self._desk.offer(job_copy, request.remote_addr or "", request.headers))
-
-    def read(self, namespace: str, name: str, pod: str) -> Response:
-        _, job_copy = self._api.job_of(namespace, name)
-        found = next((each for each in job_copy.pods if each.name == pod), None) or abort(404)
-        previous = request.args.get("previous") == "true"
-        end = self._desk.read(found, request.remote_addr or "", request.headers, previous=previous)
-        return _json(end._asdict())
 
 
 def _asked_counts(job_copy: JobCopy) -> Counts:

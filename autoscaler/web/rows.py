@@ -39,6 +39,9 @@ class Waits(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     awaits: str = ""
     """The job whose end is waited for."""
 
+    never: bool = False
+    """Whether it does not fit even once all others have ended."""
+
 
 class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """One job; instants and durations in seconds."""
@@ -75,7 +78,12 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     reason: str = ""
     decided_at: float | None = None
     waits: Waits | None = None
-    complaint: str = ""
+    needs: str = ""
+    """Why somebody has to look at it, as a sentence; empty where nobody has to."""
+
+    rank: int = 0
+    """The more urgent that is, the lower; 0: nobody has to look."""
+
     recommends: bool = False
     priority: int = 0
     rescales: int = 0
@@ -91,6 +99,8 @@ def row_of(copy: JobCopy) -> JobRow:
     counts = None if job is None else job.counts
     decided_at = copy.decided_at if copy.decided_at is not None else instant(status.decided_at)
     remaining = None if phase in _OVER else remaining_of(copy)
+    waits = _wait_of(copy)
+    rank, needs = _needs(copy, phase, waits)
     return JobRow(
         uid=copy.uid,
         namespace=copy.key.namespace,
@@ -115,10 +125,11 @@ def row_of(copy: JobCopy) -> JobRow:
         outlook=outlook_of(copy),
         ends_at=_end(copy, remaining, decided_at),
         action=_action(copy),
-        reason=(status.reason or copy.message)[:_LONGEST],
+        reason=(status.reason or copy.failure or copy.message)[:_LONGEST],
         decided_at=decided_at,
-        waits=_wait_of(copy),
-        complaint=status.complaint[:_LONGEST],
+        waits=waits,
+        needs=needs[:_LONGEST],
+        rank=rank,
         recommends=status.recommended is not None,
         priority=0 if job is None else job.priority,
         rescales=status.rescales,
@@ -127,11 +138,37 @@ def row_of(copy: JobCopy) -> JobRow:
     )
 
 
+def _needs(copy: JobCopy, phase: str, waits: Waits | None) -> tuple[int, str]:
+    """How urgently somebody has to look at a job, and why."""
+    status = copy.status
+    reason, outlook = status.reason or copy.failure or copy.message, outlook_of(copy)
+    if phase in _ENDED:
+        return (2, reason or "it has failed") if phase == Phase.FAILED else (0, "")
+    is_late = any(part in status.deadline for part in ("at risk", "no counts meet", "has passed"))
+    found = (
+        (phase == Phase.FAILING, reason),
+        (False, ""),  # of one that has failed
+        (waits is not None and waits.never, "" if waits is None else waits.text),
+        (phase == Phase.LEFT_ALONE, reason),
+        (is_late, f"deadline {status.deadline}"),
+        ("unlikely" in outlook, outlook),
+        (bool(status.complaint), status.complaint),
+        (phase == Phase.WAITING_FOR_CHECKPOINT, reason),
+        (bool(status.straggler), status.straggler),
+        (waits is not None, "" if waits is None else waits.text),
+        (phase == Phase.WAITING, reason or "its pods do not exist yet"),
+    )
+    for rank, (holds, sentence) in enumerate(found, 1):
+        if holds:
+            return rank, sentence.removeprefix("waits: ")
+    return 0, ""
+
+
 def phase_of(copy: JobCopy) -> str:
     """The phase that is shown: that of its profile, until the job itself says that it has ended."""
     if copy.outcome is not None:
         return Phase.COMPLETED if copy.outcome == "Succeeded" else Phase.FAILED
-    return copy.status.phase or NOT_MANAGED
+    return copy.status.phase or (Phase.FAILING if copy.failure else NOT_MANAGED)
 
 
 def has_ended(copy: JobCopy) -> bool:
@@ -222,7 +259,8 @@ def _wait_of(copy: JobCopy) -> Waits | None:
         more = wait.jobs_ahead - len(named)
         behind = ", ".join(named) + (f" and {more} more" if named and more > 0 else "")
         expected = instant(wait.expected_at) if wait.awaits else None
-        return Waits(wait.text[:_LONGEST], behind[:_LONGEST], expected, wait.awaits[:_LONGEST])
+        awaits = wait.awaits[:_LONGEST]
+        return Waits(wait.text[:_LONGEST], behind[:_LONGEST], expected, awaits, wait.never)
     reason = copy.status.reason if copy.status.phase is Phase.WAITING else ""
     return Waits(reason[:_LONGEST]) if reason else None
 

@@ -1,4 +1,4 @@
-"""Reads one job from the API server for the page, within limits.
+"""Reads the Events on one job from the API server for the page, within limits.
 
 Readers of the page are unknown and many. However often they ask, the API server is asked about two
 jobs a second at most, about one job once in five seconds, and two are read at once."""
@@ -6,47 +6,41 @@ jobs a second at most, about one job once in five seconds, and two are read at o
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from cachetools import TTLCache
 
 from autoscaler.web.copies import JobCopy
-from optimus.kube.job_display import StoredJobText
-from optimus.kube.job_events import DisplayedJob
+from optimus.kube.job_events import BoundedSource, DisplayedJob, JobEvents, read_job_events
 
 _SECONDS: Final = 5.0
 _MOST_KEPT: Final = 32
 _MOST_AT_ONCE: Final = 2
 _MOST_IN_WINDOW: Final = 10
 
-BUSY: Final = StoredJobText(problems=("others read jobs just now: try again in a few seconds",))
+BUSY: Final = JobEvents((), ("others read jobs just now: try again in a few seconds",))
 
 
-class Display(Protocol):
-    """``optimus.kube.job_display.JobDisplay``; see there."""
+class StoredEvents:
+    """The last answers by job; safe to use from several threads."""
 
-    def read(self, job: DisplayedJob) -> StoredJobText:
-        """The Events on a job and its pods, and its YAML."""
-
-
-class ReadLimit:
-    """How much readers may ask of the API server; safe to use from several threads."""
-
-    def __init__(self, timer: Callable[[], float] = time.monotonic) -> None:
-        self._timer, self._guard = timer, threading.Lock()
+    def __init__(self, source: BoundedSource, timer: Callable[[], float] = time.monotonic) -> None:
+        self._source, self._timer, self._guard = source, timer, threading.Lock()
         self._in_flight = threading.Semaphore(_MOST_AT_ONCE)
         self._begun: deque[float] = deque(maxlen=_MOST_IN_WINDOW)
+        self._kept: TTLCache[str, JobEvents] = TTLCache(_MOST_KEPT, _SECONDS, timer)
 
-    @contextmanager
-    def turn(self) -> Iterator[bool]:
-        """Whether one more may begin; it is in flight until the block ends."""
+    def of(self, job: JobCopy) -> JobEvents:
+        """The Events as stored a few seconds ago at most, or ``BUSY``."""
+        with self._guard:
+            kept = self._kept.get(job.uid)
+        if kept is not None:
+            return kept
         if not self._in_flight.acquire(blocking=False):
-            yield False
-            return
+            return BUSY
         try:
-            yield self._may_begin()
+            return self._read(job) if self._may_begin() else BUSY
         finally:
             self._in_flight.release()
 
@@ -58,27 +52,9 @@ class ReadLimit:
                 self._begun.append(now)
             return not full
 
-
-class StoredJobs:
-    """The last answers by job; safe to use from several threads."""
-
-    def __init__(self, display: Display, timer: Callable[[], float] = time.monotonic) -> None:
-        self._display = display
-        self._guard, self._limit = threading.Lock(), ReadLimit(timer)
-        self._kept: TTLCache[str, StoredJobText] = TTLCache(_MOST_KEPT, _SECONDS, timer)
-
-    def of(self, job: JobCopy) -> StoredJobText:
-        """The job as stored a few seconds ago at most, or ``BUSY``."""
-        with self._guard:
-            kept = self._kept.get(job.uid)
-        if kept is not None:
-            return kept
-        with self._limit.turn() as may_begin:
-            return self._read(job) if may_begin else BUSY
-
-    def _read(self, job: JobCopy) -> StoredJobText:
+    def _read(self, job: JobCopy) -> JobEvents:
         shown = DisplayedJob(job.kind, job.key, job.uid, job.created_at, job.pods)
-        text = self._display.read(shown)
+        found = read_job_events(self._source, shown)
         with self._guard:
-            self._kept[job.uid] = text
-        return text
+            self._kept[job.uid] = found
+        return found

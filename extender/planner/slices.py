@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from extender.state.extender_state import ExtenderState
+from optimus.jobs import JobKey
 from optimus.kube.pods import Pod
 from optimus.placement.gang import Gang
 from optimus.placement.ledger import Reservation
@@ -157,7 +158,9 @@ class Planner:
             left, pods = self.state.reservations.left_by_node(), dict(self.state.cluster.pods)
             held = [each for job_uid in ledger.jobs() for each in ledger.of_job(job_uid)]
             ends_at = {uid: sum(each) for uid, each in self.state.cluster.forecasts.items()}
-        return RunningJobs(tuple(nodes.values()), left, _usage(pods.values(), held), ends_at)
+            keys = {uid: job.key for uid, job in self.state.cluster.jobs.items()}
+        usage = _usage(pods.values(), held, keys)
+        return RunningJobs(tuple(nodes.values()), left, usage, ends_at)
 
     def _commit(self, snapshot: Snapshot, found: Slice, now: Instant) -> bool:
         """Reserve and refuse what still holds; returns whether that is all of it."""
@@ -285,20 +288,25 @@ class PlanningThread:
             planner.urgent.wait(0.0 if more else PAUSE_SECONDS)
 
 
-def _usage(pods: Iterable[Pod], reserved: Iterable[Reservation]) -> dict[str, JobUsage]:
-    """What each job takes of the nodes, by its UID: bound pods and reservations."""
-    usage: dict[str, tuple[str, dict[str, Resources]]] = {}
+def _usage(
+    pods: Iterable[Pod], reserved: Iterable[Reservation], keys: Mapping[str, JobKey]
+) -> dict[str, JobUsage]:
+    """What each job takes of the nodes, by its UID: bound pods and reservations. ``keys`` are those
+    of the jobs that are known: one without pods may hold nodes for its return."""
+    usage: dict[str, JobUsage] = {}
 
-    def add(replica: ReplicaId, node: str, resources: Resources, namespace: str = "") -> None:
-        _, amounts = usage.setdefault(replica.job_uid, (namespace, {}))
+    def add(replica: ReplicaId, node: str, resources: Resources) -> None:
+        amounts = usage[replica.job_uid].amounts
         amounts[node] = amounts.get(node, NONE) + resources
 
     for pod in pods:
-        bound = pod.bound()
-        if pod.replica is not None:
-            usage.setdefault(pod.replica.job_uid, (pod.namespace, {}))
+        bound, key = pod.bound(), pod.job_key
+        if pod.replica is not None and key is not None:
+            usage.setdefault(pod.replica.job_uid, JobUsage(key, {}))
             if bound is not None:
                 add(pod.replica, bound.node, bound.resources)
     for each in reserved:
+        uid = each.replica.job_uid
+        usage.setdefault(uid, JobUsage(keys.get(uid, JobKey("", "")), {}))
         add(each.replica, each.node, each.resources)
-    return {uid: JobUsage(*each) for uid, each in usage.items() if each[1]}
+    return {uid: each for uid, each in usage.items() if each.amounts}

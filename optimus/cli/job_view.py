@@ -81,6 +81,8 @@ class ClusterJob:
     """Whether ``None`` for the profile means that there is none."""
     reads_state: bool = True
     """Whether the stored training is read and fitted: of one job, and not of each in a list."""
+    failure: str = ""
+    """Why its pods do not run as they should, by their status."""
 
     @property
     def job(self) -> Job | None:
@@ -100,7 +102,11 @@ class ClusterJob:
 
     @property
     def phase(self) -> str:
-        """The phase in its profile; without a profile why there is none."""
+        """The phase in its profile, unless its pods fail by now; without a profile why there is
+        none."""
+        trains = self.status.phase in (None, Phase.TRAINING, Phase.PROFILING, Phase.WAITING)
+        if self.failure and trains and not self.is_over:
+            return str(Phase.FAILING)
         if self.status.phase is not None:
             return str(self.status.phase)
         outcome = self.training_job.outcome
@@ -109,6 +115,13 @@ class ClusterJob:
         if not self.is_managed:
             return NOT_MANAGED
         return NO_PROFILE if self.profile_was_read else NOT_READABLE
+
+    @property
+    def reason(self) -> str:
+        """Why it stands where it does; what its pods' status knows comes first."""
+        told = self.status.reason or self.training_job.left_alone or self.training_job.message
+        says_more = self.failure.partition(":")[0] in told
+        return told if says_more else "; ".join(filter(None, (self.failure, told)))
 
     @property
     def counts(self) -> Counts | None:
@@ -159,7 +172,12 @@ class ClusterJob:
 
     @cached_property
     def end(self) -> ExpectedEnd | None:
-        """When its goal is expected to be met at its present counts."""
+        """When its goal is expected to be met at its present counts; ``None`` where that is not
+        known, or has passed."""
+        found = self._expected_end()
+        return found if found is not None and found.at > self.now else None
+
+    def _expected_end(self) -> ExpectedEnd | None:
         status, job = self.status, self.job
         if status.phase is None or status.phase in _NO_END or self.is_over or job is None:
             return None
@@ -188,7 +206,7 @@ class ClusterJob:
             "name": job.name,
             "kind": job.submitted_kind,
             "phase": self.phase,
-            "reason": status.reason,
+            "reason": self.reason,
             "ps": counts and counts.ps,
             "workers": counts and counts.workers,
             "trainers": self.job and sum(self.job.trainers.values()),

@@ -18,7 +18,7 @@ PHASE_COLOURS: Final = MappingProxyType(
         **dict.fromkeys(("Suspending", "Resizing", "Starting", "WaitingForCheckpoint"), "cyan"),
         **dict.fromkeys(("Waiting", "Suspended", "Paused", "LeftAlone"), "yellow"),
         "WaitingForItsTurn": "yellow",
-        **dict.fromkeys(("Failed", "NoProfile", "NotReadable"), "red"),
+        **dict.fromkeys(("Failing", "Failed", "NoProfile", "NotReadable"), "red"),
         **dict.fromkeys(("AtTarget", "Completed"), "blue"),
         "NotManaged": "dim",
     }
@@ -31,7 +31,9 @@ def views_of(found: "JobList") -> "list[ClusterJob]":
     from optimus.cli.job_view import ClusterJob
 
     views = [
-        ClusterJob(each.job, each.profile, each.held, found.now, each.profile_was_read, False)
+        ClusterJob(
+            each.job, each.profile, each.held, found.now, each.profile_was_read, False, each.failure
+        )
         for each in found.jobs
     ]
     return sorted(views, key=lambda view: (view.training_job.namespace, view.training_job.name))

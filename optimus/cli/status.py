@@ -72,8 +72,8 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
 def attention(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     """What a user may want to do something about, in a word and a sentence."""
     status, phase = view.status, view.phase
-    if phase in ("Waiting", "Failed", "LeftAlone", "WaitingForCheckpoint"):
-        yield phase, status.reason or view.training_job.left_alone or view.training_job.message
+    if phase in ("Failing", "Waiting", "Failed", "LeftAlone", "WaitingForCheckpoint"):
+        yield phase, view.reason
     elif phase == "NoProfile":
         yield phase, _NO_PROFILE
     for problem in view.training_job.problems:
@@ -106,7 +106,15 @@ def in_full(facts: "JobFacts") -> Answer:
     from optimus.cli.job_view import ClusterJob, amounts_value
 
     held = _held(facts.pods) if facts.pods_were_read else None
-    view = ClusterJob(facts.job, facts.profile, held, facts.now, facts.profile_was_read)
+    failure = facts.failure()
+    view = ClusterJob(
+        facts.job,
+        facts.profile,
+        held,
+        facts.now,
+        facts.profile_was_read,
+        failure="" if failure is None else str(failure),
+    )
     samples = () if view.learned is None else view.learned.progress.samples
     newest = sorted(samples, key=lambda sample: -sample.at)[:_MOST_SAMPLES]
     lines = [*_decision(view), *_training(view), *_changes(view), *_pods(view, facts.pods)]
@@ -161,10 +169,11 @@ def _decision(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     status, counts = view.status, view.counts
     if counts is not None:
         yield "counts", str(counts)
-    if status.reason:
+    if view.reason:
         at = instant_of(status.decided_at)
-        when = "" if at is None else f" (decided at {clock(at, view.now)} UTC)"
-        yield "why", f"{status.reason}{when}"
+        is_decided = at is not None and view.reason == status.reason and view.phase != "Failing"
+        when = f" (decided at {clock(at, view.now)} UTC)" if is_decided and at else ""
+        yield "why", f"{view.reason}{when}"
     if status.recommended is not None:
         found = status.recommended
         yield "advised", f"{found.ps} PS + {found.workers} workers ({found.action})"

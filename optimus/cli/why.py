@@ -12,7 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected, incomplete, status_of
@@ -22,6 +22,7 @@ from optimus.times import clock, duration
 
 if TYPE_CHECKING:  # loaded only by this command: it needs the packages of the extra "cluster"
     from optimus.kube.job_facts import EventFacts, JobFacts, PodFacts
+    from optimus.kube.logs import LogSource
 
 _INSPECT_SECONDS: Final = 5.0
 _MOST_EVENTS: Final = 5
@@ -59,11 +60,27 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
 
         namespace = cluster.namespace
         facts = JobReader(cluster.client).read(namespace, options.job)
+        facts = _with_last_words(facts, cluster.client)
     queue = None
     if options.inspect is not None:
         queue = _inspect(options.inspect, f"{namespace}/{options.job}", facts.job.uid)
     found = explain(facts, queue)
     return Answer(found.value(), found.text(), status=status_of(facts.not_readable))
+
+
+def _with_last_words(facts: "JobFacts", client: "LogSource") -> "JobFacts":
+    """The facts with how the log of the pod ended that fails worst, where it may be read."""
+    from optimus.kube.logs import LogReader
+    from optimus.kube.pod_failures import LAST_LINES, worst_first
+    from optimus.kube.results import Refused
+
+    for pod in worst_first(each.pod for each in facts.pods if each.pod.has_failed)[:1]:
+        if pod.container.error and pod.container.started_at is None:
+            found = LogReader(client).read(pod, last_lines=LAST_LINES)
+            if not isinstance(found, Refused):
+                words = {pod.uid: "\n".join(each.text for each in found.lines)}
+                return replace(facts, last_words=words)
+    return facts
 
 
 def _inspect(address: str, job: str, uid: str) -> Mapping[str, Any]:
@@ -157,7 +174,7 @@ def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explan
             each.pod.name: {
                 "node": each.pod.node,
                 "nominated": each.pod.nominated_node,
-                "reason": each.refusal or each.container_problem,
+                "reason": each.refusal or each.pod.container.stopped or each.pod.container.error,
             }
             for each in facts.pods
         },
@@ -190,6 +207,9 @@ def _diagnosis(
         return ended
     if not facts.pods_were_read:
         return "unknown", "has pods that could not be read: whether they run is not known", []
+    failure = facts.failure()
+    if failure is not None:
+        return "failing", f"fails: {failure}", _advice_on_failure(facts, str(failure), failure.pod)
     if len(pods) < expected:
         headline = f"is not whole: {expected - len(pods)} of {expected} pods do not exist"
         return "incomplete", headline, _advice_on_missing(facts)
@@ -207,20 +227,13 @@ def _diagnosis(
         partly = f"; the other {bound} hold their resources" if bound else ""
         headline = f"waits for nodes: {len(waits)} of {expected} pods have none{partly}"
         return "waiting", headline, _advice_on_waiting(facts, waits)
-    return _with_nodes(facts, pods)
+    return _with_nodes(pods)
 
 
-def _with_nodes(facts: "JobFacts", pods: Sequence["PodFacts"]) -> tuple[str, str, list[str]]:
+def _with_nodes(pods: Sequence["PodFacts"]) -> tuple[str, str, list[str]]:
     """Of a job of which all pods have a node."""
     if not pods:
         return "ended", "has no pod that has not ended", []
-    idle = [pod for pod in pods if pod.container_problem]
-    if idle:
-        return (
-            "not running",
-            f"has its nodes, and {len(idle)} of {len(pods)} pods do not run",
-            [f"see kubectl describe pod {idle[0].pod.name} -n {facts.job.namespace}"],
-        )
     if not all(each.pod.running for each in pods):
         return "starting", "has its nodes; its containers are starting", []
     have = "its pod has" if len(pods) == 1 else f"all {len(pods)} pods have"
@@ -232,7 +245,9 @@ def _ended_or_suspended(facts: "JobFacts") -> tuple[str, str, list[str]] | None:
     if job.deleted:
         return "deleted", "is being deleted", []
     if job.outcome is not None:
-        return "ended", f"has ended: {job.outcome}. {job.message}".strip(), []
+        failure = facts.failure()
+        told = ". ".join(filter(None, (job.outcome, job.message, str(failure or ""))))
+        return "ended", f"has ended: {told}", []
     if not job.suspended:
         return None
     if job.job is not None and job.job.preempted_for:
@@ -244,6 +259,28 @@ def _ended_or_suspended(facts: "JobFacts") -> tuple[str, str, list[str]] | None:
         advice = [] if phase != "Suspended" else [_resume(facts)]
         return "suspended", "is suspended by Optimus, for a rescale or at its goal", advice
     return "suspended", "is suspended by its user or by a queue", [_resume(facts)]
+
+
+_ON_FAILURE: Final = (
+    ("OOMKilled|annot allocate memory|bad_alloc|MemoryError", "raise the memory limit of its pods"),
+    (
+        "CUDA|OutOfMemory|RESOURCE_EXHAUSTED|ResourceExhausted",
+        "its GPU has too little memory: make the batch of one worker smaller",
+    ),
+    ("ImagePull|InvalidImage", "check the image's name, and the pull secret of its pods"),
+    ("ConfigError", "create the Secret or ConfigMap that its pods name"),
+    ("Evicted", "its node was short of this: ask for as much as its pods use"),
+)
+"""What is found in a failure, and what helps."""
+
+
+def _advice_on_failure(facts: "JobFacts", failure: str, pod: str) -> list[str]:
+    namespace = facts.job.namespace
+    known = next((advice for found, advice in _ON_FAILURE if re.search(found, failure)), None)
+    look = f"kubectl describe pod {pod} -n {namespace}"
+    if "exit code" in failure:
+        look = f"kubectl logs {pod} -n {namespace} --previous"
+    return [*filter(None, (known,)), f"{look} says more"]
 
 
 def _resume(facts: "JobFacts") -> str:
@@ -287,18 +324,29 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
                 " optimus-system get pods)"
             )
         ]
+    return _advice_on_wait(event, waits[0].pod.name, job.namespace)
+
+
+def _advice_on_wait(event: "EventFacts", pod: str, namespace: str) -> list[str]:
+    """What helps a job of which the extender says why it waits."""
     if event.reason == "HalfPlaced":
         return ["free capacity, or suspend and resume the job so that it is placed as a whole"]
-    if "lack" in event.message and event.type == "Warning":
+    if event.wait is not None and event.wait.rules:
+        rules = ", ".join(event.wait.rules)
+        wait = "waiting and a PriorityClass do not help" if event.wait.never else "or wait"
+        look = f"kubectl describe pod {pod} -n {namespace} says what refuses it"
+        helps = f"fewer replicas, other rules than its {rules}, or more nodes that they allow"
+        return [f"{wait}: {helps}" if event.wait.never else f"{helps}; {wait}", look]
+    if event.wait is not None and event.wait.never:
         return [
             (
-                "waiting does not help: ask for less per replica, change its node selector or"
-                " tolerations, or have nodes added that hold one"
+                "waiting does not help: ask for less per replica or for fewer replicas, change its"
+                " node selector or tolerations, or have nodes added that hold them"
             )
         ]
     claim = _CLAIM.search(event.message)
     if claim is not None:
-        named = f"kubectl get pvc {claim[1]} -n {job.namespace}"
+        named = f"kubectl get pvc {claim[1]} -n {namespace}"
         return [f"fewer replicas do not help; what becomes of the claim: {named}"]
     return [
         (
@@ -338,12 +386,13 @@ def _lines(
     event = _waiting_event(facts) if waits else None
     if event is not None:
         lines.append(("why", f"{event.message} (Event of {_clock(event.last_at, facts.now)})"))
+        expected = None if event.wait is None else event.wait.expected(facts.now)
+        if expected is not None:
+            lines.append(("expected", f"capacity at about {clock(expected, facts.now)} UTC"))
     refusals = sorted({wait.refusal for wait in waits if wait.refusal})
     lines += [("kube-scheduler", refusal) for refusal in refusals[:3]]
     if waited is not None:
         lines.append(("for", duration(waited)))
-    problems = sorted({pod.container_problem for pod in facts.pods if pod.container_problem})
-    lines += [("containers", problem) for problem in problems[:3]]
     if facts.job.left_alone is not None:
         lines.append(("not managed", facts.job.left_alone))
     if facts.profile is not None and facts.profile.phase is not None:
@@ -389,16 +438,20 @@ def _queue_lines(queue: Mapping[str, Any] | None, now: float) -> list[tuple[str,
         place = f"place {gang['position']}, {gang['jobsAhead']} {jobs} before it"
         lines.append(("queue", place))
     expected = gang["expected"]
-    if expected is not None and expected["at"] is not None:
+    if expected is not None and (_instant(expected["at"]) or 0.0) > now:
         nodes = ", ".join(expected["nodes"])
         lines.append(("expected", f"capacity at about {_clock(expected['at'], now)} on {nodes}"))
     return lines
 
 
-def _clock(text: str, now: float) -> str:
+def _instant(text: str | None) -> float | None:
     from optimus.kube.times import instant_of
 
-    at = instant_of(text)
+    return instant_of(text)
+
+
+def _clock(text: str, now: float) -> str:
+    at = _instant(text)
     return "an unknown time" if at is None else f"{clock(at, now)} UTC"
 
 

@@ -77,13 +77,6 @@ class TokenFile:
         configuration.api_key["BearerToken"] = f"Bearer {self.token()}"
 
 
-class AnonymousServer(NamedTuple):
-    """The API server's address, and connections that carry nothing of this process's identity."""
-
-    address: str
-    pool: urllib3.PoolManager
-
-
 class Client:
     """Calls on one API server; safe to use from several threads."""
 
@@ -252,28 +245,6 @@ class Client:
         )
         self.server_clock.observe(response.headers.get("Date"))
         return response
-
-    def anonymous_server(self) -> AnonymousServer:
-        """The server, for requests with somebody else's token: without a client certificate, which
-        the API server would believe before the token.
-
-        Raises:
-            KubeError: the server's certificate is not verified, so that a token may be read."""
-        configuration = self._access.library().configuration
-        if not (configuration.host.startswith("https://") and configuration.verify_ssl):
-            sentence = "page-logs needs a connection to the API server with a verified certificate"
-            raise KubeError(ErrorKind.INVALID, sentence)
-        named = {
-            "ca_cert_data": configuration.ca_cert_data,
-            "assert_hostname": configuration.assert_hostname,
-            "server_hostname": configuration.tls_server_name,
-        }
-        pool = urllib3.PoolManager(
-            cert_reqs="CERT_REQUIRED",
-            ca_certs=configuration.ssl_ca_cert,
-            **{name: value for name, value in named.items() if value},
-        )
-        return AnonymousServer(configuration.host, pool)
 
     def close(self) -> None:
         """Close every idle connection."""

@@ -66,6 +66,7 @@ class Phase(StrEnum):
     WAITING = "Waiting"
     PROFILING = "Profiling"
     TRAINING = "Training"
+    FAILING = "Failing"
     WAITING_FOR_CHECKPOINT = "WaitingForCheckpoint"
     SUSPENDING = "Suspending"
     RESIZING = "Resizing"

@@ -5,7 +5,7 @@ is left out and said."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -14,17 +14,19 @@ import yaml
 
 from optimus.jobs import Role
 from optimus.kube.client import path_of
-from optimus.kube.contract import GROUP, PROFILES, VERSION
+from optimus.kube.contract import GROUP, PROFILES, VERSION, WAIT_ANNOTATION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
 from optimus.kube.jobsets import SetGang
 from optimus.kube.list_watch import decode_page
+from optimus.kube.pod_failures import PodFailure, failure_of
 from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.profiles import ProfileStatus, decode_profile
 from optimus.kube.rights import explained
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
+from optimus.kube.waiting_events import Wait, read_wait
 
 _PAGE: Final = "500"
 
@@ -38,9 +40,6 @@ class PodFacts:
     pod: Pod
     refusal: str = ""
     """The text of the condition PodScheduled while it is False."""
-
-    container_problem: str = ""
-    """What a container waits for, as ``ImagePullBackOff: ...``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,8 @@ class EventFacts:
     count: int = 1
     component: str = ""
     about_uid: str = ""
+    wait: Wait | None = None
+    """Of the extender's Event on a job that waits for nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,18 @@ class JobFacts:
     """Whether it is known that there are no pods where ``pods`` is empty."""
 
     events_were_read: bool = True
+
+    last_words: Mapping[str, str] = field(default_factory=dict)
+    """By UID of a pod that has failed, how its log ended."""
+
+    def failure(self) -> PodFailure | None:
+        """Why its pods do not run as they should."""
+        if self.job.outcome == "Succeeded":
+            return None
+        # A pod that runs again after an error is judged by the autoscaler, which reads its log.
+        trained_at = 0.0 if self.profile is None else self.now
+        pods = [each.pod for each in self.pods]
+        return failure_of(pods, self.now, trained_at, self.last_words)
 
     def expected(self) -> Mapping[Role, int]:
         """How many replicas of each role there are to be, without those that have succeeded: as its
@@ -119,29 +132,14 @@ class JobFacts:
         return {Role.WORKER: sum(each.size for each in gangs if each not in self.later)}
 
 
-class _WaitingContainer(msgspec.Struct):
-    reason: str = ""
-    message: str = ""
-
-
-class _ContainerState(msgspec.Struct):
-    waiting: _WaitingContainer | None = None
-
-
-class _ShownContainer(msgspec.Struct):
-    state: _ContainerState = msgspec.field(default_factory=_ContainerState)
-
-
 class _ShownCondition(msgspec.Struct):
     type: str
     status: str
     message: str = ""
 
 
-class _PodStatus(msgspec.Struct, rename="camel"):
+class _PodStatus(msgspec.Struct):
     conditions: list[_ShownCondition] | None = None
-    init_container_statuses: list[_ShownContainer] | None = None
-    container_statuses: list[_ShownContainer] | None = None
 
 
 class _ShownPod(msgspec.Struct):
@@ -162,8 +160,13 @@ class _EventSeries(msgspec.Struct, rename="camel"):
     last_observed_time: str | None = None
 
 
+class _Annotated(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
 class _Event(msgspec.Struct, rename="camel"):
     involved_object: _EventSubject
+    metadata: _Annotated = msgspec.field(default_factory=_Annotated)
     type: str = ""
     reason: str = ""
     message: str = ""
@@ -354,14 +357,7 @@ def _pod(raw: msgspec.Raw) -> PodFacts:
         ),
         "",
     )
-    containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    waits = [
-        container.state.waiting for container in containers if container.state.waiting is not None
-    ]
-    problems = [": ".join(filter(None, (wait.reason, wait.message))) for wait in waits]
-    ordinary = ("", "ContainerCreating", "PodInitializing")
-    problem = next((each for each in problems if each not in ordinary), "")
-    return PodFacts(decode_pod(raw), refusal, problem)
+    return PodFacts(decode_pod(raw), refusal)
 
 
 def decode_event(raw: bytes | msgspec.Raw) -> EventFacts:
@@ -374,6 +370,7 @@ def decode_event(raw: bytes | msgspec.Raw) -> EventFacts:
 
 def _event(raw: _Event) -> EventFacts:
     series = raw.series or _EventSeries()
+    annotation = (raw.metadata.annotations or {}).get(WAIT_ANNOTATION)
     return EventFacts(
         raw.involved_object.name,
         raw.type,
@@ -383,6 +380,7 @@ def _event(raw: _Event) -> EventFacts:
         raw.count or series.count,
         raw.reporting_component or raw.source.component,
         raw.involved_object.uid,
+        None if annotation is None else read_wait(annotation, raw.message),
     )
 
 

@@ -3,7 +3,7 @@
 As ``job_facts`` for one job: what may not be read is left out and said."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,11 +15,12 @@ from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_facts import JobSource, decoded, read_list, told_of_kind
 from optimus.kube.job_kinds import JOB_KINDS, NAME_LABELS
-from optimus.kube.pods import decode_pod
+from optimus.kube.pod_failures import failure_of
+from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
 from optimus.kube.rights import explained
 from optimus.kube.training_jobs import TrainingJob, decode_job, jobs_path
-from optimus.resources import NONE, Resources
+from optimus.resources import Resources, total
 
 NO_PROFILES: Final = (
     "the API server knows no TrainingProfiles, so that nothing but the jobs themselves can be"
@@ -42,6 +43,9 @@ class ListedJob:
     held: Resources | None = None
     """What its pods take of nodes; ``None`` where pods may not be read."""
 
+    failure: str = ""
+    """Why its pods do not run as they should."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobList:
@@ -61,17 +65,30 @@ def list_jobs(client: JobSource, namespace: str | None) -> JobList:
     said: list[str] = []
     jobs = read_jobs(client, namespace, said)
     profiles = read_profiles(client, namespace, said)
-    held = _held(client, namespace, said)
+    pods, now = _pods(client, namespace, said), client.server_clock.now()
     listed = [
-        ListedJob(
-            job,
-            None if profiles is None else profiles.get(job.uid),
-            profiles is not None,
-            None if held is None else held.get((job.namespace, job.uid), NONE),
-        )
+        _listed(job, profiles, None if pods is None else pods[job.namespace, job.uid], now)
         for job in sorted(jobs, key=lambda each: (each.namespace, each.name, each.kind))
     ]
-    return JobList(client.server_clock.now(), tuple(listed), tuple(said))
+    return JobList(now, tuple(listed), tuple(said))
+
+
+def _listed(
+    job: TrainingJob,
+    profiles: Mapping[str, ProfileStatus] | None,
+    pods: Sequence[Pod] | None,
+    now: float,
+) -> ListedJob:
+    profile = None if profiles is None else profiles.get(job.uid)
+    # A pod that runs again after an error is judged by the autoscaler, which reads its log.
+    failure = failure_of(pods or (), now, trained_at=0.0 if profile is None else now)
+    return ListedJob(
+        job,
+        profile,
+        profiles is not None,
+        None if pods is None else total(each.resources for each in pods if each.bound()),
+        "" if failure is None else str(failure),
+    )
 
 
 def job_names(client: JobSource, namespace: str) -> list[str]:
@@ -140,21 +157,21 @@ def read_profiles(
     return {each.job.uid: each.status for each in found if each.name == each.job.name}
 
 
-def _held(
+def _pods(
     client: JobSource, namespace: str | None, said: list[str]
-) -> dict[tuple[str, str], Resources] | None:
-    """What the pods of each job take of nodes, by namespace and UID: a pod may name a job of
-    another namespace as its owner."""
+) -> defaultdict[tuple[str, str], list[Pod]] | None:
+    """The pods of each job, by namespace and UID: a pod may name a job of another namespace as its
+    owner."""
     try:
         raws = read_pods_of_jobs(client, f"list the pods of jobs{_where(namespace)}", namespace)
     except KubeError as error:
         said.append(explained(error))
         return None
-    held: dict[tuple[str, str], Resources] = defaultdict(lambda: NONE)
+    found = defaultdict[tuple[str, str], list[Pod]](list)
     for pod in decoded(raws, decode_pod, said):
-        if pod.owner is not None and pod.bound() is not None:
-            held[pod.namespace, pod.owner.uid] += pod.resources
-    return dict(held)
+        if pod.owner is not None:
+            found[pod.namespace, pod.owner.uid].append(pod)
+    return found
 
 
 def read_pods_of_jobs(client: JobSource, what: str, namespace: str | None) -> list[msgspec.Raw]:

@@ -54,6 +54,9 @@ class Owner(NamedTuple):
     uid: str
 
 
+CRASH_LOOP: Final = "CrashLoopBackOff"
+
+
 class ContainerState(NamedTuple):
     """The container that trains, as the pod's status shows it."""
 
@@ -63,11 +66,26 @@ class ContainerState(NamedTuple):
     restarts: int = 0
     error: str = ""
     """How it last ended if that was an error: ``exit code 137 (OOMKilled)``."""
-    crash_loops: bool = False
-    """Whether the kubelet waits longer and longer before it starts it again."""
+    stopped: str = ""
+    """Why the kubelet does not run it, or another container of its pod, in the kubelet's words:
+    ``CrashLoopBackOff``, ``ImagePullBackOff: no such image``, ``Evicted: ...``."""
+    message: str = ""
+    """What it left for the kubelet when it last ended; by the pod's ``terminationMessagePolicy``
+    the last lines of its log."""
+    restarted_at: float | None = None
+    """Since when it has run, where it was started again."""
+
+    @property
+    def crash_loops(self) -> bool:
+        """Whether the kubelet waits longer and longer before it starts it again."""
+        return self.stopped == CRASH_LOOP
 
 
 _NEW_CONTAINER = ContainerState()
+_ORDINARY: Final = (None, "", "ContainerCreating", "PodInitializing")
+"""Why a container waits that is about to run."""
+
+_LONGEST_MESSAGE: Final = 300
 
 FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 """Of a pod that has ended: it takes no room any more."""
@@ -134,6 +152,14 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def job_key(self) -> JobKey | None:
         """Namespace and name of the job that controls the pod."""
         return None if self.owner is None else JobKey(self.namespace, self.owner.name)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it does not run, or was started again, for an error or for what the kubelet
+        says."""
+        state = self.container
+        is_there = not self.leaving and self.phase != "Succeeded"
+        return is_there and bool(state.stopped or state.error)
 
     @property
     def has_rules(self) -> bool:
@@ -206,11 +232,13 @@ class _Running(msgspec.Struct, gc=False, rename="camel"):
 
 class _Reason(msgspec.Struct, gc=False):
     reason: str | None = None
+    message: str | None = None
 
 
 class _Terminated(msgspec.Struct, gc=False, rename="camel"):
     exit_code: int = 0
     reason: str | None = None
+    message: str | None = None
 
 
 class _State(msgspec.Struct, gc=False):
@@ -227,10 +255,12 @@ class _ContainerStatus(Allocated, gc=False, rename="camel"):
 
 class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
     start_time: str | None = None
     nominated_node_name: str | None = None
     container_statuses: list[_ContainerStatus] | None = None
-    init_container_statuses: list[Allocated] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
     allocated_resources: dict[str, Amount] | None = None
     resources: ResourceRequirements | None = None
     conditions: msgspec.Raw = msgspec.Raw()  # decoded where it matters: most pods have five
@@ -319,18 +349,46 @@ def _view(raw: _RawPod) -> Pod:
 def _container(status: _Status, name: str) -> ContainerState:
     """The state of the container that trains; of a pod of no training job it is not needed."""
     found = next((each for each in status.container_statuses or () if each.name == name), None)
+    stopped = _stopped(status)
     if found is None:
-        return _NEW_CONTAINER
+        return ContainerState(stopped=stopped) if stopped else _NEW_CONTAINER
     state, last = found.state or _State(), found.last_state or _State()
-    started_at = None
+    started_at = restarted_at = None
     if state.running is not None:
-        started = status.start_time if found.restart_count else state.running.started_at
+        began = state.running.started_at
+        started = status.start_time if found.restart_count else began
         started_at = created_at(started) or None
-    waiting = None if state.waiting is None else state.waiting.reason
+        restarted_at = created_at(began) or None if found.restart_count else None
     ended = state.terminated or last.terminated
+    error, message = _error(ended), ended.message if ended is not None else None
     return ContainerState(
-        started_at, found.restart_count, _error(ended), waiting == "CrashLoopBackOff"
+        started_at,
+        found.restart_count,
+        error,
+        stopped,
+        (message or "")[-_LONGEST_MESSAGE:] if error else "",
+        restarted_at,
     )
+
+
+def _stopped(status: _Status) -> str:
+    """Why a container of the pod does not run, as the kubelet says."""
+    if status.phase == "Failed":
+        return _told(status.reason, status.message)
+    for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
+        waiting = None if each.state is None else each.state.waiting
+        if waiting is not None and waiting.reason not in _ORDINARY:
+            # Its message tells of the pause alone.
+            message = None if waiting.reason == CRASH_LOOP else waiting.message
+            return _told(waiting.reason, message)
+    return ""
+
+
+def _told(reason: str | None, message: str | None) -> str:
+    # A pull that has failed is tried again after a pause: one state for whoever looks.
+    known = "ImagePullBackOff" if reason == "ErrImagePull" else reason
+    parts = (known, (message or "").strip()[:_LONGEST_MESSAGE])
+    return ": ".join(filter(None, parts))
 
 
 def _error(ended: _Terminated | None) -> str:

@@ -3,6 +3,7 @@
 The values are an annotation on the Event. The autoscaler copies the sentence to profiles, and the
 page shows the values."""
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ from optimus.kube.errors import Malformed, decode
 from optimus.kube.events import LONGEST_MESSAGE
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.times import instant_of
 
 
 class JobAhead(msgspec.Struct, frozen=True, rename="camel"):
@@ -37,7 +39,19 @@ class Wait(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defau
     """The job whose end is waited for."""
 
     expected_at: str | None = None
-    """When that is; ``None`` where no end of it is known."""
+    """When that was expected at the time of the Event; ``None`` where no end of it is known."""
+
+    never: bool = False
+    """Whether it does not fit even once all training jobs have ended."""
+
+    rules: tuple[str, ...] = ()
+    """The placement rules that refuse it, where amounts do not."""
+
+    def expected(self, now: float) -> float | None:
+        """When capacity is expected (seconds since the epoch); ``None`` where that is not known, or
+        has passed."""
+        at = instant_of(self.expected_at)
+        return at if at is not None and at > now else None
 
     def annotations(self) -> dict[str, str]:
         """What the Event carries beside the sentence."""
@@ -83,21 +97,19 @@ def decode_waiting_event(raw: bytes | msgspec.Raw) -> WaitingEvent:
         namespace=event.metadata.namespace,
         name=event.metadata.name,
         job_uid=event.involved_object.uid,
-        wait=_wait(event),
+        wait=read_wait((event.metadata.annotations or {}).get(WAIT_ANNOTATION), event.message),
         last_at=event.last_timestamp or "",
     )
 
 
-def _wait(event: _RawEvent) -> Wait:
-    """Read the wait: the sentence alone where the annotation, which anybody may write, is wrong."""
-    annotation = (event.metadata.annotations or {}).get(WAIT_ANNOTATION, "{}")
-    try:
-        wait = decode(_WAITS, annotation.encode(), "a wait")
-    except Malformed:
-        wait = Wait()
-    if len(annotation) > _LONGEST_ANNOTATION:
-        wait = Wait()
-    return msgspec.structs.replace(wait, text=event.message[:LONGEST_MESSAGE])
+def read_wait(annotation: str | None, message: str) -> Wait:
+    """The wait that an Event tells of: the sentence alone where the annotation, which anybody may
+    write, is wrong."""
+    wait, known = Wait(), annotation or "{}"
+    if len(known) <= _LONGEST_ANNOTATION:
+        with suppress(Malformed):
+            wait = decode(_WAITS, known.encode(), "a wait")
+    return msgspec.structs.replace(wait, text=message[:LONGEST_MESSAGE])
 
 
 def watched_waiting_events() -> ListWatch[WaitingEvent]:

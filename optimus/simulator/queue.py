@@ -132,7 +132,7 @@ class _Reader:
             for pod in (*state.pods, *state.coming):
                 amounts[pod.node] = amounts.get(pod.node, NONE) + pod.resources
             if amounts:
-                usage[state.job.uid] = JobUsage(state.job.key.namespace, amounts)
+                usage[state.job.uid] = JobUsage(state.job.key, amounts)
         nodes: tuple[Node, ...] = self.cluster.nodes
         return RunningJobs(
             nodes, self.cluster.snapshot().free(), usage, self.ends_at(self.cluster.visible)

@@ -190,10 +190,10 @@ function marks(plot, chart) {
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
-  const line = (k, colour, dash, width = 1) => {
+  const line = (k, colour, dash) => {
     if (!inside(k)) return;
     ctx.strokeStyle = colour;
-    ctx.lineWidth = width * devicePixelRatio;
+    ctx.lineWidth = devicePixelRatio;
     ctx.setLineDash(dash.map((each) => each * devicePixelRatio));
     ctx.beginPath();
     ctx.moveTo(at(k), bbox.top);
@@ -203,20 +203,18 @@ function marks(plot, chart) {
   for (const drop of chart.drops) line(drop, token("--text-faint"), [2, 3]);
   if (chart.end !== null) line(chart.end, token("--text-faint"), [8, 3]);
   if (chart.met) {
-    const [low, median, high] = chart.met;
-    const level = chart.goal === null ? null : plot.valToPos(chart.goal, "y", true);
+    const [low, , high] = chart.met;
     ctx.globalAlpha = 0.1;
     ctx.fillStyle = token("--goal");
     ctx.fillRect(at(low), bbox.top, at(Math.min(high, plot.scales.x.max)) - at(low), bbox.height);
     ctx.globalAlpha = 1;
-    line(median, token("--goal"), [1, 0], 1.5);
-    if (level !== null && inside(median)) {
-      ctx.setLineDash([]);
-      ctx.fillStyle = token("--goal");
-      ctx.beginPath();
-      ctx.arc(at(median), level, 4.5 * devicePixelRatio, 0, 2 * Math.PI);
-      ctx.fill();
-    }
+  }
+  if (chart.goalK !== null && chart.goal !== null && inside(chart.goalK)) {
+    ctx.setLineDash([]);
+    ctx.fillStyle = token("--goal");
+    ctx.beginPath();
+    ctx.arc(at(chart.goalK), plot.valToPos(chart.goal, "y", true), 4.5 * devicePixelRatio, 0, 2 * Math.PI);
+    ctx.fill();
   }
   ctx.restore();
 }

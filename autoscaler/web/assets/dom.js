@@ -143,12 +143,12 @@ export function resourceName(resource) {
 // --- small parts
 
 const PHASES = {
-  Training: "good", Profiling: "info", AtTarget: "done", Completed: "done", Waiting: "wait",
+  Training: "good", Failing: "bad", Profiling: "info", AtTarget: "done", Completed: "done", Waiting: "wait",
   WaitingForCheckpoint: "info", Suspending: "info", Resizing: "info", Starting: "info",
-  Suspended: "idle", Paused: "idle", Failed: "bad", LeftAlone: "bad", NotManaged: "idle",
+  Suspended: "idle", Paused: "idle", WaitingForItsTurn: "idle", Failed: "bad", LeftAlone: "bad", NotManaged: "idle",
 };
 const PHASE_NAMES = {
-  AtTarget: "At target", WaitingForCheckpoint: "Awaits checkpoint", LeftAlone: "Left alone", NotManaged: "Not managed",
+  AtTarget: "At target", WaitingForCheckpoint: "Awaits checkpoint", LeftAlone: "Left alone", WaitingForItsTurn: "Awaits its turn", NotManaged: "Not managed",
 };
 
 export const hasEnded = (row) => ["Completed", "Failed"].includes(row.phase);

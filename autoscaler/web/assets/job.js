@@ -4,7 +4,6 @@ import {
   ago, bar, clock, counts, duration, empty, figure, full, h, hasEnded, panel, phaseChip, redraw, remainingNow, replace,
   second, signed, size, unbroken,
 } from "./dom.js";
-import { logPanel } from "./logs.js";
 import { state } from "./state.js";
 import { whatIf } from "./whatif.js";
 
@@ -23,7 +22,7 @@ const placedOnly = (row) => (row.replicas
 export function jobView(namespace, name) {
   const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const path = `api/jobs/${place}`;
-  const storedPath = `api/stored/${place}`;
+  const storedPath = `api/events/${place}`;
   const element = h("div", { class: "view job" }, empty("Loading", `${namespace}/${name}`));
   let detail = null;
   let shownCurve = "";
@@ -40,8 +39,8 @@ export function jobView(namespace, name) {
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), places: h("div", {}), decisions: h("div", {}), log: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
-    events: h("div", {}, h("p", { class: "caption" }, "Loading")), yaml: h("pre", { class: "yaml", tabindex: 0, "aria-label": "YAML of the job" }),
+    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
+    events: h("div", {}, h("p", { class: "caption" }, "Loading")),
   };
 
   async function load() {
@@ -75,7 +74,7 @@ export function jobView(namespace, name) {
     timer = setTimeout(load, Math.max(REFRESH_MS - (performance.now() - loadedAt), 0));
   }
 
-  /** Events and YAML are the API server's: they are asked for seldom, and while somebody looks. */
+  /** Events are the API server's: they are asked for seldom, and while somebody looks. */
   async function loadStored() {
     storedTimer = setTimeout(loadStored, STORED_MS);
     if (document.hidden) return;
@@ -96,13 +95,13 @@ export function jobView(namespace, name) {
     const told = found.problems.map((each) => h("p", { class: "warning" }, each));
     const lines = found.events.map((each) => h("li", {},
       h("div", { class: "decision-head" }, h("span", { class: `action ${each.type === "Warning" ? "action-wait" : "action-keep"}` }, each.reason),
-        each.about && each.about !== found.job && h("strong", {}, each.about.startsWith(`${found.job}-`) ? each.about.slice(found.job.length + 1) : each.about),
+        each.about && each.about !== name && h("strong", {}, each.about.startsWith(`${name}-`) ? each.about.slice(name.length + 1) : each.about),
         h("span", { class: "note", title: full(Date.parse(each.last_at) / 1000) }, [each.last_at && second(Date.parse(each.last_at) / 1000), each.count > 1 && `${each.count} times`, each.component].filter(Boolean).join(" · "))),
       h("p", {}, each.message)));
     if (found.events.length || !found.problems.length || !boxes.events.querySelector("ol")) {
-      replace(boxes.events, told, lines.length ? h("ol", { class: "decisions", tabindex: 0, "aria-label": "Events" }, lines) : !told.length && empty("No Events", "The API server keeps Events for an hour."));
+      replace(boxes.events, told, lines.length ? h("ol", { class: "decisions", tabindex: 0, "aria-label": "Events" }, lines) : null);
+      boxes.eventsPanel.hidden = !told.length && !lines.length;
     }
-    if (found.yaml) boxes.yaml.textContent = found.yaml;
   }
 
   function gone() {
@@ -117,16 +116,15 @@ export function jobView(namespace, name) {
     redraw(boxes.head, () => replace(boxes.head,
       h("div", {}, h("p", { class: "crumbs" }, h("a", { href: state.list }, "Jobs"), " / ", row.namespace),
         h("h1", {}, row.name), h("div", { class: "job-sub" }, phaseChip(row.phase), h("span", { class: "note" }, `${row.kind} · submitted ${ago(row.createdAt, found.at)}`))),
-      h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || (isUnmanaged(row) ? placedOnly(row) : "nothing was decided yet")),
+      h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.needs || found.reason || found.leftAlone || (isUnmanaged(row) ? placedOnly(row) : "nothing was decided yet")),
       row.deadlineAt && !hasEnded(row) && deadline(row, found)));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
     boxes.model.hidden = isUnknown(found);
-    boxes.timeline.hidden = isUnknown(found) && !found.counts.length && !found.rescales.length;
+    boxes.timeline.hidden = !found.counts.length && !found.rescales.length;
     boxes.middle.className = isUnknown(found) ? "" : "columns even";
-    const isOver = hasEnded(row) || isUnmanaged(row);
     boxes.curves.hidden = isUnknown(found) && !hasEnded(row);
-    boxes.placement.hidden = hasEnded(row) && !found.places.length;
-    boxes.decided.hidden = isOver && !found.decisions.length;
+    boxes.placement.hidden = !found.places.length;
+    boxes.decided.hidden = !found.decisions.length;
     boxes.told.className = boxes.decided.hidden ? "" : "columns even";
     tiles(found);
     redraw(boxes.curves, () => curves(found));
@@ -150,15 +148,13 @@ export function jobView(namespace, name) {
     replace(boxes.model, boxes.speed, boxes.whatIf);
     replace(boxes.placement, panel("Placement", { note: "by node" }, boxes.places));
     replace(boxes.decided, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions));
-    replace(boxes.told, boxes.decided, panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
+    replace(boxes.told, boxes.decided, boxes.eventsPanel = panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
     replace(boxes.middle, boxes.model, h("div", { class: "stack" }, boxes.timeline, boxes.placement));
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves, boxes.middle,
-      boxes.told, boxes.log, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
-      panel("YAML", { note: "without what may be secret: values of environment variables, commands, probes, annotations of others" }, h("details", {}, h("summary", {}, "Show"), boxes.yaml)));
+      boxes.told, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = shownCommands = "";
     asked = whatIf(namespace, name, boxes.whatIf);
-    logPanel(namespace, name, boxes.log);
   }
 
   function tiles(found) {
@@ -195,19 +191,14 @@ export function jobView(namespace, name) {
     const text = JSON.stringify([found.charts, isUnknown(found), hasEnded(found.row)]);
     if (text === shownCurve) return;
     shownCurve = text;
-    if (!found.charts.length) {
-      replace(boxes.curves, panel("Training", {}, isUnknown(found)
-        ? h("p", { class: "caption" }, "The job has ended, and nothing of its training is known here.")
-        : empty("No curve yet", found.leftAlone || "Nothing of its training is known here.")));
-      return;
-    }
+    if (!found.charts.length) return replace(boxes.curves, isUnknown(found) && h("p", { class: "caption" }, "The job has ended, and nothing of its training is known here."));
     const drawn = found.charts.map((chart) => {
       const box = h("div", { class: "chart" });
       const note = h("p", { class: "caption" }, caption(chart, hasEnded(found.row)));
       const title = chart.name === "loss" ? "Loss" : chart.name;
       const positive = chart.value.length > 0 && Math.min(...chart.value, chart.goal ?? 1) > 0;
       const scale = positive && h("button", { type: "button", class: "filter", "aria-pressed": String(logarithmic), onclick: () => { logarithmic = !logarithmic; shownCurve = ""; redraw(boxes.curves, () => curves(detail)); } }, "Log scale");
-      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}`, actions: scale }, chart.k.length ? box : empty("No values yet", chart.reason), note), box, chart];
+      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}`, actions: scale }, chart.k.length && box, note), box, chart];
     });
     replace(boxes.curves, h("div", { class: drawn.length > 1 ? "columns even" : "" }, drawn.map(([each]) => each)));
     sweep();
@@ -217,8 +208,7 @@ export function jobView(namespace, name) {
   function speed(found) {
     const chart = found.speed;
     if (!chart || (!chart.speed.length && !chart.samples.length)) {
-      replace(boxes.speed, panel("Speed by size", {}, empty("Not measured yet", chart?.reason || "Its speed is measured while it trains.")));
-      return;
+      return replace(boxes.speed);
     }
     const kept = boxes.speed.querySelector("[aria-pressed=true]")?.dataset.what ?? "speed";
     const holder = h("div", {});
@@ -241,8 +231,6 @@ export function jobView(namespace, name) {
       replace(boxes.counts);
       sweep();
       countsChart(boxes.counts, found.counts, found.rescales, found.at);
-    } else {
-      replace(boxes.counts, empty("Nothing yet", "Sizes and rescales since this process leads appear here."));
     }
     const newest = [...found.rescales].reverse();
     replace(boxes.rescales, newest.length ? h("ul", { class: "rescales", tabindex: 0, "aria-label": "Rescales" }, newest.map((each) => h("li", {},
@@ -260,7 +248,7 @@ export function jobView(namespace, name) {
         class: `replica role-${each.role === "ps" ? "ps" : each.role === "worker" ? "worker" : "other"} ${each.phase === "Running" && !each.leaving ? "" : "pending"}`,
         title: each.leaving ? "is being deleted" : each.phase,
       }, [`${each.role === "ps" ? "PS" : each.role} ${each.index}`, each.restarts && `${each.restarts} restart${each.restarts > 1 ? "s" : ""}`, each.leaving ? "leaving" : each.phase !== "Running" && each.phase.toLowerCase()].filter(Boolean).join(" · ")))),
-      place.replicas.filter((each) => each.problem).map((each) => h("p", { class: "caption warn" }, `${each.role} ${each.index}: ${each.problem}`))))) : empty("No pods", "It has no pods now."));
+      place.replicas.filter((each) => each.problem).map((each) => h("p", { class: "caption warn" }, `${each.role} ${each.index}: ${each.problem}`))))) : null);
   }
 
   function decisions(found) {
@@ -269,7 +257,7 @@ export function jobView(namespace, name) {
       h("div", { class: "decision-head" }, h("span", { class: `action action-${each.action}` }, each.action),
         h("span", {}, each.fromPs === each.ps && each.fromWorkers === each.workers ? counts(each.ps, each.workers) : `${counts(each.fromPs, each.fromWorkers)} → ${counts(each.ps, each.workers)}`),
         h("span", { class: "note", title: full(each.lastAt) }, each.times > 1 ? `${second(each.at)} to ${second(each.lastAt)}, ${each.times} times` : second(each.at))),
-      h("p", {}, each.reason)))) : empty("No decision yet", "The leader's decisions about this job appear here, with their reasons."));
+      h("p", {}, each.reason)))) : null);
   }
 
   load();

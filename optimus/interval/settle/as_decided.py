@@ -116,7 +116,7 @@ class _Share:
             if beyond is None and demand.fits_in(free):
                 available = available - demand
                 quotas.charge(uid, least)
-                starting[uid] = Grant(least, reason=f"its {least} fit")
+                starting[uid] = Grant(least, reason=f"there is free capacity for its {least}")
                 shares = _holding(shares, waiting.job.key.namespace, demand)
             else:
                 lacking = ", ".join(demand.lacking_in(free))

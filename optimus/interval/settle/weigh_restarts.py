@@ -129,7 +129,7 @@ def _settle_waiting(
     """Place what waits, but for the jobs that the policy does not want to run now."""
     share = starting.share
     for job in share.placed:
-        settlement.decide(job, job.counts, f"its {job.counts} fit")
+        settlement.decide(job, job.counts, f"there is free capacity for its {job.counts}")
     for job, refusal in share.rejected:
         settlement.decide(job, job.job.counts, refusal)
     for job in share.admitted:
@@ -437,8 +437,9 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
 def _placed_reason(job: Classified, counts: Counts) -> str:
     """Why a waiting job gets these counts."""
     if counts == job.job.counts:
-        return f"its {counts} fit"
-    return f"{counts} fit" + ("" if job.forced else f", its {job.job.counts} do not")
+        return f"there is free capacity for its {counts}"
+    beside = "" if job.forced else f", not for its {job.job.counts}"
+    return f"there is free capacity for {counts}{beside}"
 
 
 def _trims(job: Classified, wanted: Counts, end: Counts) -> Iterator[Counts]:

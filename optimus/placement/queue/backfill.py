@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import Final, NamedTuple, Protocol
 
+from optimus.jobs import JobKey
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, GangRule, Placement
@@ -44,8 +45,8 @@ after that they close them for their own namespace alone."""
 class JobUsage(NamedTuple):
     """What a job takes of the nodes until it ends."""
 
-    namespace: str
-    amounts: Mapping[str, Resources]
+    key: JobKey
+    amounts: dict[str, Resources]
     """By node."""
 
 
@@ -88,6 +89,9 @@ class FuturePlan:
     awaits: str = ""
     """The UID of the job that it waits for longest, if it waits for the end of any."""
 
+    awaited: JobKey | None = None
+    """The same by namespace and name."""
+
     is_predicted: bool = True
     """Whether all jobs that it waits for have a forecast; otherwise it may begin any time later."""
 
@@ -106,7 +110,7 @@ class _Ending(NamedTuple):
     at: float
     job_uid: str
     amounts: Mapping[str, Resources]
-    namespace: str
+    key: JobKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ class _Future:
         if namespace not in self._others:
             capacity = self._others[namespace] = self.left.copy()
             for ending in self.endings:
-                if ending.namespace != namespace:
+                if ending.key.namespace != namespace:
                     _add_amounts(capacity, ending.amounts, 1)
         return self._others[namespace]
 
@@ -179,6 +183,23 @@ class Backfill:
         plan = self._current_plan(gang, closed, now, reader)
         return None if plan is None else self._bounded(plan, gang, now)
 
+    def fits_when_all_have_ended(self, gang: Gang, now: Instant, reader: ClusterReader) -> bool:
+        """Whether a gang fits on nodes that have no training job, whatever is closed."""
+        return self._place(gang, self._read(now, reader, again=False).emptied, ()) is not None
+
+    def is_refused_by_rules(
+        self, gang: Gang, now: Instant, reader: ClusterReader, *, never: bool
+    ) -> bool:
+        """Whether a gang that does not fit would, but for rules of pods, by its amounts; ``never``:
+        of one that does not fit either once all jobs have ended."""
+        around = reader.with_surroundings(gang)
+        if around.surroundings is None and not any(each.rules for each in gang.unbound):
+            return False
+        future = self._read(now, reader, again=False)
+        members = tuple(replace(each, rules=None) for each in gang.members)
+        bare = replace(gang, members=members, surroundings=None)
+        return self._place(bare, future.emptied if never else future.left, ()) is not None
+
     def _bounded(self, plan: FuturePlan, gang: Gang, now: Instant) -> FuturePlan:
         """A plan that waits for a job of which no end is known closes nodes for all for a time."""
         if plan.is_predicted or plan.namespace is not None:
@@ -221,7 +242,7 @@ class Backfill:
                     max(jobs.ends_at.get(job_uid, _UNKNOWN), now.epoch),
                     job_uid,
                     usage.amounts,
-                    usage.namespace,
+                    usage.key,
                 )
                 for job_uid, usage in jobs.usage.items()
             )
@@ -341,7 +362,9 @@ def _future_plan(
     """It begins no earlier than each node has the room, by the forecasts.
 
     Where a job without a forecast has to end too, the gang cannot begin before the others."""
-    begins_at, left, awaits, unknown = now.epoch, future.left, "", ""
+    begins_at, left = now.epoch, future.left
+    awaits: _Ending | None = None
+    unknown: _Ending | None = None
     for node, amount in amounts.items():
         free = left.resources_of(left.free[left.row_of[node]])
         for ending in future.endings:
@@ -350,9 +373,11 @@ def _future_plan(
             if node not in ending.amounts:
                 continue
             if ending.at == _UNKNOWN:
-                unknown = ending.job_uid
+                unknown = ending
                 break
             free += ending.amounts[node]
             if ending.at >= begins_at:
-                begins_at, awaits = ending.at, ending.job_uid
-    return FuturePlan(amounts, begins_at, unknown or awaits, not unknown, namespace)
+                begins_at, awaits = ending.at, ending
+    last = unknown or awaits
+    uid, key = ("", None) if last is None else (last.job_uid, last.key)
+    return FuturePlan(amounts, begins_at, uid, key, unknown is None, namespace)

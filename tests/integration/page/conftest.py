@@ -12,11 +12,9 @@ import pytest
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.kube.pods import Pod
-from optimus.kube.reader_logs import LogEnd
 from optimus.runtime.health import HealthServer
 from tests.integration.page.browser import Browser, find_chromium
-from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster, sample_display
+from tests.unit.autoscaler.web.sample_cluster import SampleCluster, sample_display
 
 
 class ServedPage:
@@ -32,16 +30,6 @@ class ServedPage:
         self.feed.take(self.cluster.copy(self._ticks))
 
 
-class SampleLogs:
-    """Shows a log to whoever has the token ``right``."""
-
-    def read(self, pod: Pod, token: str, *, previous: bool) -> LogEnd:
-        """The log, which tries to be markup."""
-        if token != "right":
-            return LogEnd(problem="this token may not read it")
-        return LogEnd(f"{pod.name} {'before' if previous else 'now'}\n{HOSTILE}\n{'x' * 900}")
-
-
 @contextmanager
 def served(cluster: SampleCluster) -> Iterator[ServedPage]:
     """Serve the page of a cluster on a free port."""
@@ -50,7 +38,7 @@ def served(cluster: SampleCluster) -> Iterator[ServedPage]:
     with (
         feed,
         HealthServer(
-            create_page(feed, DecisionSettings(), sample_display(), SampleLogs()), "127.0.0.1", 0
+            create_page(feed, DecisionSettings(), sample_display()), "127.0.0.1", 0
         ) as server,
     ):
         yield ServedPage(feed, cluster, server.port)

@@ -27,9 +27,8 @@ _WIDTH, _HEIGHT = 1280, 860
 _FRAME_MS = 500
 _QUALITY = 55
 
-_WAITING: Final = "document.querySelector('[data-tile=Waiting]').click()"
-_ALL: Final = "document.querySelector('[data-phase=\"\"]').click()"
-_JOB: Final = "document.querySelector('.jobs .job-link').click()"
+_ATTENTION: Final = "document.querySelector('[data-group=attention]').click()"
+_JOB: Final = "document.querySelector('.line-running .job-link').click()"
 _DOWN: Final = "scrollTo(0, document.querySelector('.surface').getBoundingClientRect().top - 160)"
 _MORE: Final = (
     "[...document.querySelectorAll('.what-if button')]"
@@ -37,7 +36,7 @@ _MORE: Final = (
 )
 _NODES: Final = "scrollTo(0, 0); location.hash = '#/nodes'"
 _SCENES: Final = (
-    *(("0", 9), (_WAITING, 5), (_ALL, 2), (_JOB, 9)),
+    *(("0", 9), (_ATTENTION, 5), (_ATTENTION, 2), (_JOB, 9)),
     *((_DOWN, 3), (_MORE, 6), (_NODES, 6)),
 )
 """What is done, and how many frames show it: forty together."""
@@ -62,7 +61,7 @@ def main() -> int:
                 _show(page, tick)
             browser.look(_WIDTH, _HEIGHT, theme)
             browser.open(page.address)
-            browser.wait("!!document.querySelector('.jobs tbody tr')")
+            browser.wait("!!document.querySelector('.line')")
             _settle(browser)
             browser.screenshot(folder / f"page-{theme}.png")
             first, *others = _frames(browser, page)

@@ -1,9 +1,14 @@
 """An autoscaler that rules a cluster."""
 
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import ParamSpec, TypeVar
+
 from autoscaler.assembly import ClusterAccess, ControllerConfig, Process, assemble
 from autoscaler.controller import Clock, Timing
 from autoscaler.decide import DecisionConfig
 from autoscaler.executor import LastReads
+from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
@@ -24,6 +29,19 @@ from tests.unit.autoscaler.fake_cluster import FakeCluster
 
 TIMING = Timing(log_seconds=60, half_bound_seconds=30)
 """A tick waits for logs in real time: long enough on a busy machine."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AtOnce(Executor):
+    """Does what it is given where it is given."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        done = Future[T]()
+        done.set_result(fn(*args, **kwargs))
+        return done
 
 
 class ControllerHarness:
@@ -122,6 +140,7 @@ class ControllerHarness:
                 self.page,
                 self._instance,
                 self._dry_run,
+                LastWords(cluster, AtOnce()),
             ),
         )
 

@@ -15,6 +15,7 @@ from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.job_facts import JobReader, namespace_of
 from optimus.kube.job_kinds import TRAINER_GROUP
 from optimus.kube.server_clock import ServerClock
+from optimus.kube.waiting_events import Wait
 from tests.cases import cases
 from tests.harness.jobsets import jobset_json, pod_json, replicated_job, train_steps
 from tests.unit.cli.fake_api import refusal
@@ -52,16 +53,26 @@ def pod(role: str, index: int, **fields: Any) -> dict[str, Any]:
             ]
             if "refusal" in fields
             else [],
-            "containerStatuses": [{"state": {"waiting": fields["waiting"]}}]
+            "containerStatuses": [
+                {
+                    "name": "tensorflow",
+                    "restartCount": 3,
+                    "state": {"waiting": fields["waiting"]},
+                    "lastState": fields.get("last", {}),
+                }
+            ]
             if "waiting" in fields
             else [],
         },
     }
 
 
-def event(reason: str, message: str, kind: str = "Normal", name: str = "j") -> dict[str, Any]:
+def event(
+    reason: str, message: str, kind: str = "Normal", name: str = "j", wait: Wait | None = None
+) -> dict[str, Any]:
+    annotations = None if wait is None else wait.annotations()
     return {
-        "metadata": {"name": f"{name}.{reason}"},
+        "metadata": {"name": f"{name}.{reason}", "annotations": annotations},
         "involvedObject": {"name": name, "uid": "u"},
         "type": kind,
         "reason": reason,
@@ -135,10 +146,27 @@ def test_a_job_that_waits_for_others() -> None:
     ("server", "state", "part"),
     [
         pytest.param(
-            Server(pods=gang(), events=[event("Waiting", WAITS, "Warning")]),
+            Server(pods=gang(), events=[event("Waiting", WAITS, wait=Wait(never=True))]),
             "waiting",
             "waiting does not help",
             id="it never fits",
+        ),
+        pytest.param(
+            Server(
+                pods=gang(),
+                events=[event("Waiting", "w", wait=Wait(never=True, rules=("pod anti-affinity",)))],
+            ),
+            "waiting",
+            "- waiting and a PriorityClass do not help: fewer replicas, other rules than its pod"
+            " anti-affinity, or more nodes that they allow\n",
+            id="its rules never let it fit",
+        ),
+        pytest.param(
+            Server(pods=gang(), events=[event("Waiting", "w", wait=Wait(rules=("host ports",)))]),
+            "waiting",
+            "- fewer replicas, other rules than its host ports, or more nodes that they allow; or"
+            " wait\n",
+            id="its rules do not let it fit now",
         ),
         pytest.param(
             Server(
@@ -179,9 +207,23 @@ def test_a_job_that_waits_for_others() -> None:
                     node="a", waiting={"reason": "ImagePullBackOff", "message": "no such image"}
                 )
             ),
-            "not running",
-            "containers  ImagePullBackOff: no such image",
+            "failing",
+            "fails: j-ps-0: ImagePullBackOff: no such image; 5 more pods too",
             id="its image is missing",
+        ),
+        pytest.param(
+            Server(
+                pods=gang(
+                    node="a",
+                    phase="Running",
+                    waiting={"reason": "CrashLoopBackOff"},
+                    last={"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                ),
+                events=[event("Waiting", WAITS)],
+            ),
+            "failing",
+            "- raise the memory limit of its pods\n- kubectl logs j-ps-0 -n ns --previous",
+            id="it crashes, whatever else is told of it",
         ),
         pytest.param(Server(pods=gang(node="a")), "starting", "are starting", id="starting"),
         pytest.param(
@@ -277,6 +319,26 @@ def test_the_extender_adds_the_place_in_the_queue() -> None:
     assert "expected  capacity at about 01-03 00:40 UTC on n1, n2" in later
     other = explained(Server(pods=gang()), {"leads": False, "gang": None}).text()
     assert "does not lead" in other
+
+
+def test_a_time_that_has_passed_is_not_shown_as_expected() -> None:
+    for at, is_shown in (("2026-01-01T00:05:30Z", True), ("2026-01-01T00:04:30Z", False)):
+        wait = Wait(awaits="ns/k", expected_at=at)
+        server = Server(pods=gang(), events=[event("Waiting", WAITS, wait=wait)])
+        answer = {
+            "leads": True,
+            "gang": {
+                "state": "waiting",
+                "sentence": WAITS,
+                "position": None,
+                "jobsAhead": 0,
+                "expected": {"at": at, "nodes": ["n1"]},
+            },
+        }
+        lines = [text for word, text in explained(server, answer).lines if word == "expected"]
+        assert lines == ["capacity at about 00:05 UTC", "capacity at about 00:05 UTC on n1"] * (
+            is_shown
+        )
 
 
 def test_a_job_that_is_not_there_is_said_with_its_namespace() -> None:

@@ -188,12 +188,12 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
                 reason="r",
                 expected=Expectation(at="2026-01-02T03:05:00Z", awaits="ns/a"),
             ),
-            "waits: r; capacity is expected at about 03:05 UTC, when ns/a ends",
+            "waits: r; until ns/a ends",
             id="room is expected",
         ),
         pytest.param(
             report(GangState.WAITING, reason="r", expected=Expectation(at=None, awaits="ns/a")),
-            "waits: r; when capacity is expected is not known: ns/a has no forecast",
+            "waits: r; until ns/a ends",
             id="room is not expected at a known time",
         ),
         pytest.param(
@@ -206,10 +206,20 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
                 GangState.WAITING,
                 reason="r",
                 fits_without_other_jobs=False,
+                jobs_ahead=1,
+                ahead=(JobAhead("ns/a", 2),),
                 expected=Expectation(at=None, awaits="ns/a"),
             ),
             "waits: r; it does not fit even once all training jobs have ended",
             id="never fits",
+        ),
+        pytest.param(
+            report(
+                GangState.WAITING, reason="r", cause=Cause.RULES, rules=("host ports", "volumes")
+            ),
+            "waits: there is capacity for its pods, but not on nodes that its rules allow (host"
+            " ports, volumes)",
+            id="rules refuse it",
         ),
         pytest.param(
             report(GangState.WAITING, reason="r", fits_without_other_jobs=True),
@@ -336,6 +346,6 @@ def test_an_event_names_no_job_of_another_namespace() -> None:
     assert "secret" in sentence(whole)
     assert "secret" not in str(told)
     assert "behind a job of another namespace (3 nodes)" in told.sentence
-    assert "when a job of another namespace ends" in told.sentence
+    assert "until a job of another namespace ends" in told.sentence
     own = msgspec.structs.replace(whole, ahead=(JobAhead("ns/mine", 2),), expected=None)
     assert "behind ns/mine (2 nodes)" in for_users(own).sentence

@@ -5,16 +5,19 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from extender.gang_report import GangReport, amounts, cause
+from extender.gang_report import GangReport, amounts, cause, wait_of
 from extender.gang_states import GangState
 from extender.inspection import MOST_AHEAD, Inspector
 from extender.state.cluster import ProfileForecast
 from optimus.jobs import Counts, FixedRole, JobKey, NodeConstraints, ReplicaSpec, Role
+from optimus.kube.waiting_events import Wait
+from optimus.placement.rules import AffinityTerm, HostPort, PodRules, PodSelector
 from optimus.resources import Resources
 from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
 CPU = 1000
+EVERY_POD = PodSelector((), ("ns",))
 LONG = 700.0
 """Longer than the age limit."""
 
@@ -73,29 +76,70 @@ def test_the_report_of_a_gang_without_room_has_what_is_lacking_and_until_when() 
     assert (places.hold_it_now, places.hold_it_empty, places.short_of) == (0, 2, {"cpu": 2})
     assert found.sentence == (
         "waits: 1 PS of 1 cpu lacks a place (0 of 2 nodes hold one; cpu is short), 2 workers of"
-        " 1 cpu lack a place (0 of 2 nodes hold one; cpu is short); since 12:03 UTC; capacity is"
-        " expected at about 12:40 UTC, when ns/first ends"
+        " 1 cpu lack a place (0 of 2 nodes hold one; cpu is short); since 12:03 UTC; until ns/first"
+        " ends"
     )
+    assert found.expected is not None
+    assert found.expected.at == "1970-01-01T12:40:00Z"
     assert found.reason == "job ns/second (1 PS + 2 workers) does not fit as a whole"
     assert (found.kind, found.uid, found.priority) == ("TFJob", "uid-second", 0)
 
 
-@cases(
-    ("seconds", "said"),
-    {
-        "a day": (86_400.0, "at about 1970-01-02 12:03 UTC, when ns/first ends"),
-        "far off": (1e12, "at about 9999-12-31 23:59 UTC, when ns/first ends"),
-    },
-)
-def test_capacity_that_is_not_expected_today_is_given_with_its_date(
-    seconds: float, said: str
-) -> None:
+def test_a_job_that_has_ended_is_not_waited_for_and_no_time_has_passed() -> None:
     shown = Inspected()
     shown.run("first", 1, 3)
-    shown.set_forecast("first", seconds)
+    shown.set_forecast("first", 60)
     shown.submit("second", 1, 2)
-    assert shown.one("second").sentence.endswith(said)
     assert [each.job for each in shown.inspector.waiting()] == ["second"]
+    assert shown.one("second").expected is not None
+    shown.wait(61)
+    overdue = shown.one("second")
+    assert overdue.expected is not None
+    assert (overdue.expected.at, overdue.expected.awaits) == (None, "ns/first")
+    del shown.cluster.state.cluster.jobs["uid-first"]
+    assert "until ns/first ends" in shown.one("second").sentence, "by its pods"
+    for pod in [each for each in shown.cluster.pods if each.startswith("first-")]:
+        shown.cluster.delete(pod)
+    assert "until" not in shown.one("second").sentence
+
+
+def test_a_gang_that_never_fits_waits_behind_nobody() -> None:
+    """Not even while nodes are kept free for those before it."""
+    shown = Inspected()
+    shown.run("first", 1, 1)
+    shown.submit("large", 1, 3)
+    shown.wait(LONG)
+    shown.submit("huge", 1, 4)
+    huge = shown.one("huge")
+    assert huge.jobs_ahead == 1
+    assert huge.fits_without_other_jobs is False
+    assert huge.sentence.endswith("it does not fit even once all training jobs have ended")
+    assert "behind" not in huge.sentence
+    assert wait_of(huge) == Wait(text=huge.sentence, never=True)
+
+
+@cases(
+    ("rules", "named"),
+    {
+        "pods that repel each other": (
+            PodRules(anti_affinity=(AffinityTerm("host", EVERY_POD),)),
+            "pod anti-affinity",
+        ),
+        "a port of the node": (PodRules(ports=(HostPort(80),)), "host ports"),
+    },
+)
+def test_a_gang_that_its_own_rules_refuse_is_told_so_and_that_it_never_fits(
+    rules: PodRules, named: str
+) -> None:
+    shown = Inspected()
+    for name in ("a", "b"):
+        shown.cluster.node(name, 2 * CPU, host=name)
+    shown.submit("j", 1, 2, cpu=CPU // 8, rules=rules)
+    found = shown.one("j")
+    assert found.rules == (named,)
+    assert found.fits_without_other_jobs is False
+    assert f"not on nodes that its rules allow ({named})" in found.sentence
+    assert wait_of(found).rules == (named,)
 
 
 def test_a_gang_that_waits_since_another_day_is_told_its_date() -> None:
@@ -234,7 +278,7 @@ def test_the_cause_stays_the_same_while_only_figures_change() -> None:
     shown.wait(100)
     shown.submit("third", 1, 1)
     after = shown.one("second")
-    assert before.sentence != after.sentence
+    assert before.waited_seconds != after.waited_seconds
     assert cause(before) == cause(after)
     shown.cluster.node("a", CPU)
     shown.cluster.node("b", CPU // 2)

@@ -127,27 +127,27 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
     ),
     "a new job that fits gets the counts of its user before anyone grows": (
         Case([(job("a"), ON_NODE_00), (NEW, [])], A_FORECAST),
-        {"a": grow(2, 3), "new": wait(1, 2, "its 1 PS + 2 workers fit")},
+        {"a": grow(2, 3), "new": wait(1, 2, "there is free capacity for its 1 PS + 2 workers")},
     ),
     "a running job shrinks so that a new one can start at its minimum": (
         Case(BESIDE, BIG_FORECAST),
         {
             "big": shrink(2, 4, "releases capacity to team/new, which waits for 1 PS + 1 worker"),
-            "new": shrink(1, 1, "1 PS + 1 worker fit, its 1 PS + 2 workers do not"),
+            "new": shrink(1, 1, "capacity for 1 PS + 1 worker, not for its 1 PS + 2 workers"),
         },
     ),
     "a job that has lost its forecast returns to its user's counts where another waits": (
         Case(BESIDE, history={"big": JobHistory(user_counts=Counts(2, 3))}),
         {
             "big": shrink(2, 3, "releases capacity to team/new, which waits for 1 PS + 1 worker"),
-            "new": shrink(1, 1, "1 PS + 1 worker fit"),
+            "new": shrink(1, 1, "there is free capacity for 1 PS + 1 worker"),
         },
     ),
     "it returns where only its workers are more than its user's": (
         Case(BESIDE, history={"big": JobHistory(user_counts=Counts(3, 3))}),
         {
             "big": shrink(3, 3, "releases capacity to team/new"),
-            "new": shrink(1, 1, "1 PS + 1 worker fit"),
+            "new": shrink(1, 1, "there is free capacity for 1 PS + 1 worker"),
         },
     ),
     "it does so for one with a forecast": (
@@ -312,7 +312,7 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
     ),
     "a new job that was rescaled a moment ago waits at its counts": (
         Case([(job("a"), [])], history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
-        {"a": wait(1, 1, "its 1 PS + 1 worker fit")},
+        {"a": wait(1, 1, "there is free capacity for its 1 PS + 1 worker")},
     ),
     "counts that found no place are not tried again": (
         Case(ALONE, A_FORECAST, history={"a": placement_failure(3, 5, ago=9000)}),

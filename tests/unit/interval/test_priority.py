@@ -62,5 +62,5 @@ def test_starting_jobs_of_a_higher_priority_are_placed_first() -> None:
     jobs = [job(name, (1, 3), bounds=bounds, priority=number) for number, name in enumerate("ab")]
     known = {name: steps(1000) for name in "ab"}
     found = Case([(each, []) for each in jobs], known, nodes=nodes(1, 5)).decisions()
-    assert found["b"].reason.startswith("its 1 PS + 3 workers fit")
-    assert not found["a"].reason.startswith("its 1 PS + 3 workers fit")
+    assert found["b"].reason.startswith("there is free capacity for its 1 PS + 3 workers")
+    assert not found["a"].reason.startswith("there is free capacity for its 1 PS + 3 workers")

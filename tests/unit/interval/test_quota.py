@@ -101,7 +101,7 @@ def test_for_a_quota_only_a_job_of_the_same_namespace_gives_room() -> None:
     assert found["near"].action is Action.SHRINK
     assert "releases capacity to team/new" in found["near"].reason
     assert (found["new"].action, found["new"].counts) == (Action.WAIT, Counts(1, 1))
-    assert "fit" in found["new"].reason
+    assert "there is free capacity" in found["new"].reason
     assert found["cheap"].action is Action.KEEP
 
 
@@ -190,7 +190,9 @@ def test_waiting_jobs_together_keep_to_the_quota() -> None:
     jobs = [job(f"j{number}", (2, 2)) for number in range(4)]
     known = {each.key.name: steps(1000) for each in jobs}
     found = decide([], jobs, known, [quota(11, *jobs)])
-    started = [each for each in found.values() if "fit" in each.reason and each.action != "wait"]
+    started = [
+        each for each in found.values() if "free capacity" in each.reason and each.action != "wait"
+    ]
     kept = [each for each in found.values() if each.reason.startswith("its 2 PS")]
     taken = sum(sum(each.counts) for each in {each.uid: each for each in started + kept}.values())
     assert 2 <= taken <= 11

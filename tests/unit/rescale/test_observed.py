@@ -35,7 +35,7 @@ def pod(role: Role = Role.WORKER, index: int = 0, **fields: object) -> Pod:
 
 
 def ended(error: str, restarts: int, *, crash_loops: bool = False) -> ContainerState:
-    return ContainerState(None, restarts, error, crash_loops)
+    return ContainerState(None, restarts, error, "CrashLoopBackOff" if crash_loops else "")
 
 
 def observed(pods: Iterable[Pod], fixed: int = 0) -> ObservedPods:

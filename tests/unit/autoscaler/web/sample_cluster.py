@@ -27,7 +27,6 @@ from optimus.jobs import (
     goal_text,
 )
 from optimus.kube.contract import RESCALING, Phase
-from optimus.kube.job_display import JobDisplay
 from optimus.kube.pods import ContainerState, Pod
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second
@@ -430,7 +429,7 @@ class SampleCluster:
 
 
 class SampleSource:
-    """An API server that has every job, with Events; ``reads`` are the paths asked for."""
+    """An API server that has Events on every job; ``reads`` are the paths asked for."""
 
     def __init__(self) -> None:
         self.reads: list[str] = []
@@ -445,32 +444,13 @@ class SampleSource:
     ) -> bytes:
         """The body of a GET."""
         self.reads.append(path)
-        if path.endswith("/events"):
-            events = [_event("Warning", "FailedCreatePod", HOSTILE, AT - 400, 3)]
-            events += [_event("Normal", "Rescaled", "2 PS + 2 workers: it saves 212 s", AT - 30)]
-            if "kind=Pod" in dict(query)["fieldSelector"]:
-                again = "Back-off restarting failed container mxnet in pod resnet-0-worker-1"
-                events = [_event("Warning", "BackOff", again, AT - 60, 7, "resnet-0-worker-1")]
-                events += [_event("Normal", "Killing", "other", AT - 50, 1, "resnet-1-worker-1")]
-            return msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": events})
-        *_, namespace, _, name = path.split("/")
-        container = {
-            "name": "tensorflow",
-            "image": "registry.example/resnet:4",
-            "command": ["python", "train.py", "--password=secret"],
-            "env": [{"name": "TOKEN", "value": "secret"}],
-            "resources": {"limits": {"nvidia.com/gpu": "1"}},
-        }
-        role = {"replicas": 2, "template": {"spec": {"containers": [container]}}}
-        annotations = {"optimus.dl/target-loss": "0.15", "example.com/token": "secret"}
-        return msgspec.json.encode(
-            {
-                "apiVersion": "kubeflow.org/v1",
-                "kind": "TFJob",
-                "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
-                "spec": {"tfReplicaSpecs": {"PS": role, "Worker": role}},
-            }
-        )
+        events = [_event("Warning", "FailedCreatePod", HOSTILE, AT - 400, 3)]
+        events += [_event("Normal", "Rescaled", "2 PS + 2 workers: it saves 212 s", AT - 30)]
+        if "kind=Pod" in dict(query)["fieldSelector"]:
+            again = "Back-off restarting failed container mxnet in pod resnet-0-worker-1"
+            events = [_event("Warning", "BackOff", again, AT - 60, 7, "resnet-0-worker-1")]
+            events += [_event("Normal", "Killing", "other", AT - 50, 1, "resnet-1-worker-1")]
+        return msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": events})
 
 
 def _event(
@@ -487,6 +467,6 @@ def _event(
     }
 
 
-def sample_display() -> JobDisplay:
-    """What reads jobs for the page."""
-    return JobDisplay(SampleSource())
+def sample_display() -> SampleSource:
+    """What the page reads Events from."""
+    return SampleSource()

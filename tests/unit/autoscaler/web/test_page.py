@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
 import autoscaler.web
+from autoscaler.web.charts import curve_charts
 from autoscaler.web.detail import node_rows
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import HEADERS, create_page
@@ -48,7 +50,7 @@ def get(client: FlaskClient, path: str) -> dict[str, Any]:
     "path",
     [
         *("/", "/assets/app.js", "/api/overview", "/api/nodes", "/api/jobs/a/b"),
-        *("/api/stored/a/b", "/nothing", "/../etc"),
+        *("/api/events/a/b", "/nothing", "/../etc"),
     ],
 )
 def test_every_answer_forbids_scripts_of_others(client: FlaskClient, path: str) -> None:
@@ -161,16 +163,14 @@ def test_a_job_has_its_curve_speeds_places_and_decisions(client: FlaskClient) ->
     assert found["decisions"][0]["reason"].startswith("worker 2 saves 212 s")
 
 
-def test_a_job_has_its_events_and_its_yaml_without_what_may_be_secret(client: FlaskClient) -> None:
-    found = get(client, "/api/stored/team-a/resnet-0")
+def test_a_job_has_its_events_and_those_of_its_pods(client: FlaskClient) -> None:
+    found = get(client, "/api/events/team-a/resnet-0")
     assert [(each["about"], each["reason"]) for each in found["events"]] == [
         ("resnet-0", "Rescaled"),
         ("resnet-0-worker-1", "BackOff"),
         ("resnet-0", "FailedCreatePod"),
     ]
-    assert "optimus.dl/target-loss: '0.15'" in found["yaml"]
-    assert "secret" not in found["yaml"]
-    assert client.get("/api/stored/team-a/none").status_code == 404
+    assert client.get("/api/events/team-a/none").status_code == 404
 
 
 def test_a_job_says_how_likely_its_deadline_is_met(client: FlaskClient) -> None:
@@ -183,6 +183,20 @@ def test_a_job_says_how_likely_its_deadline_is_met(client: FlaskClient) -> None:
     assert all(0 <= each <= 1 for each in likely)
     assert get(client, "/api/jobs/team-a/resnet-0")["deadlineProbability"] is not None
     assert get(client, "/api/jobs/team-b/lm-1")["deadlineProbability"] is None
+
+
+def test_the_goal_is_marked_where_the_curve_reaches_it_and_nowhere_else() -> None:
+    marked = []
+    for each in SampleCluster(24).copy().jobs.values():
+        if each.job is None or each.progress is None:
+            continue
+        for chart in curve_charts(each.job, each.progress, each.forecast):
+            assert (chart.goal_k is None) or chart.goal is not None
+            if chart.goal_k is not None and chart.goal is not None:
+                value = np.interp(chart.goal_k, chart.fit_k, chart.fit)
+                marked.append(value / chart.goal)
+    assert len(marked) > 5
+    assert marked == pytest.approx([1.0] * len(marked), rel=2e-3)
 
 
 def test_a_rising_metric_is_drawn_as_the_log_prints_it(client: FlaskClient) -> None:

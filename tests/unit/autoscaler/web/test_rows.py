@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from autoscaler.web.rows import NOT_MANAGED, Waits, row_of
@@ -13,6 +14,7 @@ from optimus.kube.contract import Phase
 from optimus.kube.profiles import Condition, ConditionType, ProfileStatus, Truth
 from optimus.kube.times import LAST_SECONDS
 from optimus.kube.waiting_events import JobAhead, Wait
+from optimus.models.convergence import TimeToGoal
 from optimus.models.forecast import Forecast, time_left
 from tests.cases import cases
 from tests.unit.autoscaler.web.sample_cluster import SampleCluster
@@ -131,3 +133,46 @@ def test_a_row_says_what_there_is_to_say_of_its_goal() -> None:
         False,
         "no goal",
     )
+
+
+def needs(**fields: Any) -> tuple[int, str]:
+    """How urgently somebody has to look at a job that trains, with these fields, and why."""
+    found = SampleCluster(4).copy().jobs["uid-0"]
+    status = msgspec.structs.replace(found.status, **fields.pop("status", {}))
+    row = row_of(found._replace(status=status, **fields))
+    return row.rank, row.needs
+
+
+def test_who_needs_somebody_says_why_the_most_urgent_first() -> None:
+    wait, rarely = Wait(text="waits: 1 PS lacks a place"), np.array([0.03])
+    forecast = SampleCluster(4).copy().jobs["uid-0"].forecast
+    assert isinstance(forecast, Forecast)
+    found = [
+        needs(status={"phase": Phase.FAILING, "reason": "crashes"}),
+        needs(status={"reason": "crashed"}, outcome="Failed"),
+        needs(wait=Wait(text="waits: too large", never=True)),
+        needs(status={"phase": Phase.LEFT_ALONE, "reason": "no number"}),
+        needs(status={"deadline": "12:00: at risk: late"}),
+        needs(forecast=replace(forecast, time_to_goal=TimeToGoal(np.array([60.0]), rarely))),
+        needs(status={"complaint": "no losses"}),
+        needs(wait=wait),
+    ]
+    assert [each[1] for each in found] == [
+        "crashes",
+        "crashed",
+        "too large",
+        "no number",
+        "deadline 12:00: at risk: late",
+        "goal unlikely: 3 %",
+        "no losses",
+        "1 PS lacks a place",
+    ]
+    ranks = [each[0] for each in found]
+    assert ranks == sorted(ranks)
+    assert needs() == needs(outcome="Succeeded") == (0, "")
+
+
+def test_a_job_without_a_profile_whose_pods_fail_is_failing() -> None:
+    copy = SampleCluster(4).copy().jobs["uid-0"]
+    row = row_of(copy._replace(status=ProfileStatus(), forecast=None, failure="j-0: exit code 1"))
+    assert (row.phase, row.needs) == ("Failing", "j-0: exit code 1")

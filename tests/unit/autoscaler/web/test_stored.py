@@ -1,48 +1,53 @@
 """However many read the page, the API server is asked seldom."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.web.copies import JobCopy
-from autoscaler.web.stored import BUSY, StoredJobs
-from optimus.jobs import JobKey
-from optimus.kube.job_display import StoredJobText
-from optimus.kube.job_events import DisplayedJob
-from tests.unit.autoscaler.web.sample_cluster import SampleCluster
+from autoscaler.web.stored import BUSY, StoredEvents
+from tests.unit.autoscaler.web.sample_cluster import SampleCluster, SampleSource
 
 JOBS: list[JobCopy] = [*SampleCluster(24).copy().jobs.values()]
 
 
 @dataclass
-class Reads:
-    """Counts reads; each waits for ``go``."""
+class Reads(SampleSource):
+    """Counts reads, two for a job; each waits for ``go``."""
 
-    keys: list[JobKey] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
     go: threading.Event = field(default_factory=threading.Event)
 
-    def read(self, job: DisplayedJob) -> StoredJobText:
-        self.keys.append(job.key)
+    def get(
+        self,
+        what: str,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        read_seconds: float | None = None,
+        most_bytes: int | None = None,
+    ) -> bytes:
+        found = super().get(what, path, query)
         self.go.wait(10)
-        return StoredJobText(yaml=f"{job.kind} {job.uid}")
+        return found
 
 
 def test_a_job_is_read_once_in_five_seconds_however_often_it_is_asked_for() -> None:
     reads, now = Reads(), [100.0]
     reads.go.set()
-    jobs = StoredJobs(reads, lambda: now[0])
-    texts = [jobs.of(JOBS[0]).yaml for _ in range(50)]
-    assert (len(reads.keys), set(texts)) == (1, {f"{JOBS[0].kind} {JOBS[0].uid}"})
+    jobs = StoredEvents(reads, lambda: now[0])
+    assert len({jobs.of(JOBS[0]) for _ in range(50)}) == 1
+    assert len(reads.reads) == 2
     now[0] += 5.1
     jobs.of(JOBS[0])
-    assert len(reads.keys) == 2
+    assert len(reads.reads) == 4
 
 
 def test_two_jobs_a_second_are_read_at_most() -> None:
     reads, now = Reads(), [100.0]
     reads.go.set()
-    jobs = StoredJobs(reads, lambda: now[0])
+    jobs = StoredEvents(reads, lambda: now[0])
     answers = [jobs.of(job) for job in JOBS]
-    assert len(reads.keys) == 10
+    assert len(reads.reads) == 20
     assert answers[10:] == [BUSY] * 14
     now[0] += 5.1
     assert jobs.of(JOBS[20]) != BUSY
@@ -50,11 +55,11 @@ def test_two_jobs_a_second_are_read_at_most() -> None:
 
 def test_two_silent_reads_hold_up_no_third_reader() -> None:
     reads = Reads()
-    jobs = StoredJobs(reads)
+    jobs = StoredEvents(reads)
     silent = [threading.Thread(target=jobs.of, args=(job,)) for job in JOBS[:2]]
     for thread in silent:
         thread.start()
-    while len(reads.keys) < 2:
+    while len(reads.reads) < 2:
         threading.Event().wait(0.01)
     assert jobs.of(JOBS[2]) == BUSY
     reads.go.set()
