@@ -208,9 +208,6 @@ def test_whether_a_plan_still_holds(amount: int, nodes: tuple[str, ...], fits: b
     assert setting.reservations.still_fits(gang("j0", *members), placed("j0", *nodes)) is fits
 
 
-# --- what is reserved counts for the rules of others
-
-
 # --- priorities
 
 
@@ -229,6 +226,3 @@ def test_a_pod_takes_what_is_reserved_for_lower_priorities_as_they_were_when_it_
     assert full == {1: {"a", "b"}, 2: {"b"}, 5: {"b"}, 6: set()}
     setting.reservations.release_job("j2")
     assert setting.reservations.nodes_too_full(cpu(2), ["a", "b"], 1) == {"a"}
-
-
-# --- readers of what has changed

@@ -92,6 +92,3 @@ def test_no_pod_is_written_to_while_the_api_server_throttles(
     assert not writes.is_due(FRESH, before[-1] + seconds - 0.1)
     assert writes.write_all([FRESH], before[-1] + seconds - 0.1) == [None]
     assert writes.is_due(FRESH, before[-1] + seconds + 0.1)
-
-
-# --- what is counted and said

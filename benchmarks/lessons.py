@@ -6,12 +6,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.gym import SlotTrace
 from optimus.allocation.scorer import MOST
 from optimus.jobs import CountBounds
 from optimus.models.forecast import Forecast
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import total
-from optimus.simulator.gym import SlotTrace
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.speeds import EmptyCluster, UncontendedSpeed
 from optimus.simulator.streams import Purpose, stream

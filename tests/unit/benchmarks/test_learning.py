@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from benchmarks.gym import SlotTrace, by_rule, mean_slots, play, with_errors
+from benchmarks.learning import Adam, Lesson, improve
+from benchmarks.lessons import trace_of_testbed
 from optimus.allocation.scorer import FEATURES, NAMES, Scorer, with_context
 from optimus.policies.dl2 import Dl2Policy
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
-from optimus.simulator.gym import SlotTrace, by_rule, mean_slots, play, with_errors
-from optimus.simulator.learning import Adam, Lesson, improve
-from optimus.simulator.lessons import trace_of_testbed
 from tests.unit.policies.problems import candidate
 from tests.unit.policies.test_dl2 import learned
 

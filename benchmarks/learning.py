@@ -12,12 +12,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from benchmarks.gym import SlotTrace, by_rule, play
 from optimus.allocation import Allocation, AllocationProblem, PolicyTraits
 from optimus.allocation.policy import PoolRule
 from optimus.allocation.scorer import LARGEST, Scorer, Values, described, placed, with_context
 from optimus.policies.dl2 import Dl2Policy, weighed
 from optimus.policies.optimus import OptimusPolicy
-from optimus.simulator.gym import SlotTrace, by_rule, play
 
 MakeTrace = Callable[[int], SlotTrace]
 """A trace by its seed."""

@@ -1,23 +1,25 @@
-"""``optimus train``: weights of the policy `dl2`, learned in drawn jobs of a setting."""
+"""Weights of the policy `dl2`, learned in drawn jobs of a setting.
+
+``python -m benchmarks.train_dl2 --output FILE.npz [--resume FILE.npz] [--steps N] [--processes N]``
+writes them, and prints the completion times beside those of ``optimus`` on other traces."""
 
 import argparse
 import time
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.gym import SlotTrace, mean_slots, with_errors
+from benchmarks.learning import Adam, Lesson, MakeTrace, improve
+from benchmarks.lessons import SETTING, trace_of_testbed
 from optimus.allocation.scorer import FEATURES, Learned, Scorer, Values
 from optimus.cli.arguments import whole_number
-from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.executors import Map, add_executor_arguments, executor
 from optimus.policies.dl2 import Dl2Policy
 from optimus.policies.optimus import OptimusPolicy
-from optimus.simulator.gym import SlotTrace, mean_slots, with_errors
-from optimus.simulator.learning import Adam, Lesson, MakeTrace, improve
-from optimus.simulator.lessons import SETTING, trace_of_testbed
 
 _STEPS: Final = 20
 _EPISODES: Final = 16
@@ -31,47 +33,42 @@ _COMPARED: Final = range(3_000_000, 3_000_030)
 _SAVE_EVERY: Final = 20
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
+def main() -> None:
+    """Learn, write the weights, and compare them with `optimus` on other traces."""
+    parser = argparse.ArgumentParser(description=__doc__)
     add, amount = parser.add_argument, whole_number(1)
     add("--output", type=Path, required=True, metavar="FILE.npz", help="write the weights here")
     add("--resume", type=Path, metavar="FILE.npz", help="go on from these weights")
-    seed = "of all that is drawn (default: 1, or that of --resume)"
-    add("--seed", type=whole_number(0), metavar="N", help=seed)
-    steps = f"steps of the policy gradient (default: {_STEPS})"
-    add("--steps", type=whole_number(0), default=_STEPS, metavar="N", help=steps)
+    add("--seed", type=whole_number(0), default=1, metavar="N", help="of new weights")
+    add("--steps", type=whole_number(0), default=_STEPS, metavar="N", help="of policy gradient")
     minutes = f"end after so many minutes, whatever is left to do (default: {_MINUTES})"
     add("--minutes", type=amount, default=_MINUTES, metavar="N", help=minutes)
-    add_executor_arguments(parser, "episodes")
-
-
-def _run(options: argparse.Namespace, progress: Progress) -> Answer:
-    """Learn, write the weights, and compare them with `optimus` on other traces."""
-    if not options.output.parent.is_dir():
-        raise BadInput(options.output, "a file in a folder that exists is expected")
-    training = _begun(options)
-    end = time.monotonic() + 60 * options.minutes
+    add_executor_arguments(parser)
+    options = parser.parse_args()
     with executor(options, _EPISODES) as run:
-        for number in progress(range(options.steps), "learning"):
-            if time.monotonic() > end:
-                break
-            training.step(run)
-            if number % _SAVE_EVERY == _SAVE_EVERY - 1:
-                _write(training.learned, options.output)
-        _write(training.learned, options.output)
-        ratio = _compared(training.learned, run, progress)
+        training = train(options, run)
+        ratio = _compared(training.learned, run)
     learned = training.learned
     spread = 1.96 * float(ratio.std(ddof=1)) / len(ratio) ** 0.5
-    value = {
-        "file": str(options.output), "hash": learned.mark, "setting": learned.setting,
-        "seed": learned.seed, "steps": learned.steps,
-        "ratio": float(ratio.mean()), "plus_or_minus": spread, "worst": float(ratio.max()),
-    }  # fmt: skip
-    text = (
+    print(
         f"weights {learned.mark} after {learned.steps} steps, written to {options.output}\n"
         f"completion time divided by that of optimus on the true speeds, on {len(ratio)} traces"
         f" that were not trained on:\n{ratio.mean():.3f} ± {spread:.3f}, worst {ratio.max():.3f}"
     )
-    return Answer(value, text)
+
+
+def train(options: argparse.Namespace, run: Map[Any, Any]) -> "Training":
+    """The weights after the steps that the options ask for, written as they are learned."""
+    training = _begun(options)
+    end = time.monotonic() + 60 * options.minutes
+    for number in range(options.steps):
+        if time.monotonic() > end:
+            break
+        training.step(run)
+        if number % _SAVE_EVERY == _SAVE_EVERY - 1:
+            _write(training.learned, options.output)
+    _write(training.learned, options.output)
+    return training
 
 
 @lru_cache(maxsize=4)
@@ -85,13 +82,13 @@ def lesson_trace(seed: int) -> SlotTrace:
 
 
 @dataclass(slots=True)
-class _Training:
+class Training:
     """Weights while they are learned. Moments of Adam begin anew where training is resumed."""
 
     learned: Learned
     adam: Adam = field(default_factory=lambda: Adam(_RATE))
 
-    def step(self, run: Map) -> None:
+    def step(self, run: Map[Any, Any]) -> None:
         """One step of the policy gradient on a trace of its own."""
         before = self.learned
         trace = _LEARNED + before.seed * 100_000 + before.steps
@@ -109,18 +106,11 @@ class _Training:
         )
 
 
-def _begun(options: argparse.Namespace) -> _Training:
+def _begun(options: argparse.Namespace) -> Training:
     if options.resume is not None:
-        try:
-            learned = Learned.load(str(options.resume))
-        except ValueError as problem:
-            said = str(problem).removeprefix(f"{options.resume}: ")
-            raise BadInput(options.resume, said) from None
-        if options.seed not in {None, learned.seed}:
-            raise BadInput("--seed", f"{learned.seed} is expected, that of --resume")
-        return _Training(learned)
-    seed, nothing = 1 if options.seed is None else options.seed, np.zeros(len(FEATURES))
-    return _Training(Learned(Scorer.drawn(seed), nothing, nothing, SETTING, seed, 0))
+        return Training(Learned.load(str(options.resume)))
+    nothing = np.zeros(len(FEATURES))
+    return Training(Learned(Scorer.drawn(options.seed), nothing, nothing, SETTING, options.seed, 0))
 
 
 def _write(learned: Learned, file: Path) -> None:
@@ -142,10 +132,10 @@ class _Comparison:
         return mean_slots(trace, Dl2Policy(self.learned, usual)) / mean_slots(trace, usual)
 
 
-def _compared(learned: Learned, run: Map, progress: Progress) -> Values:
+def _compared(learned: Learned, run: Map[Any, Any]) -> Values:
     """Trace by trace, in traces that were not trained on."""
-    found = iter(run(_Comparison(trace_of_testbed, learned).ratio, _COMPARED))
-    return np.array([next(found) for _ in progress(_COMPARED, "comparing")])
+    return np.array(list(run(_Comparison(trace_of_testbed, learned).ratio, _COMPARED)))
 
 
-IMPLEMENTATION: Final = Implementation(_add_arguments, _run)
+if __name__ == "__main__":
+    main()
