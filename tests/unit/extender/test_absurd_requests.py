@@ -30,15 +30,3 @@ def test_a_gang_that_asks_for_an_absurd_amount_waits_alone(asked: Resources) -> 
     cluster.now += 1000  # it is old enough to close nodes for others
     cluster.plan()
     assert None not in placed_beside(cluster)
-
-
-@pytest.mark.parametrize("asked", AMOUNTS)
-def test_pods_that_name_their_node_themselves_overcommit_that_node_alone(asked: Resources) -> None:
-    cluster = FakeCluster({"a": 4, "b": 4})
-    for index in range(300):
-        cluster.pod("absurd", Role.WORKER, index, Counts(0, 300), resources=asked, node="a")
-    names = cluster.job("honest", 1, 1)
-    assert [cluster.ask(name, ["a", "b"]).kept for name in names] == [("b",), ("b",)]
-    cluster.now += 1000
-    cluster.job("later", 4, 4)
-    cluster.plan()

@@ -106,38 +106,10 @@ def test_a_bad_call_is_answered_with_a_sentence(
     assert sentence in answer.get_json()["Error"]
 
 
-def test_a_body_of_just_the_limit_is_read(browser: Client) -> None:
-    sent = body(NodeNames=["n1"])
-    padded = sent + b" " * (LIMIT - len(sent))
-    assert browser.post("/filter", data=padded).get_json()["NodeNames"] == ["n1"]
-    assert browser.post("/filter", data=padded + b" ").get_json()["NodeNames"] == []
-
-
-def test_a_body_without_length_is_read_up_to_the_limit(browser: Client) -> None:
-    chunked = {"wsgi.input_terminated": True}
-    answer = browser.post(
-        "/filter", data=b"x" * (LIMIT + 1), environ_overrides={**chunked, "CONTENT_LENGTH": ""}
-    )
-    assert "more than the 20000 bytes that are read" in answer.get_json()["Error"]
-
-
 def preemption(**arguments: object) -> bytes:
     offered = {"n1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1}, "n2": {"Pods": []}}
     asked = {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": offered}
     return json.dumps(asked | arguments).encode()
-
-
-def test_inspect_passes_the_job_on_that_is_asked_about() -> None:
-    asked: list[JobKey | None] = []
-
-    def inspect(job: JobKey | None) -> bytes:
-        asked.append(job)
-        return b'{"gangs":[]}'
-
-    app = create_app(Endpoints(VERBS, lambda: None, Metrics(), LIMIT, inspect))
-    answers = [Client(app).get(path) for path in ("/inspect", "/inspect?job=ns/j")]
-    assert [(each.status_code, each.json) for each in answers] == [(200, {"gangs": []})] * 2
-    assert asked == [None, JobKey("ns", "j")]
 
 
 @pytest.mark.parametrize("job", ["", "j", "/j", "ns/"])
@@ -166,57 +138,6 @@ def test_a_fault_is_answered_and_counted(caplog: pytest.LogCaptureFixture) -> No
     for where in ("inspect", "filter"):
         line = f'optimus_extender_faults_total{{where="{where}"}} 1.0'
         assert line in metrics.text().decode()
-
-
-def test_inspect_is_not_served_to_other_pods() -> None:
-    app = create_health_app(Endpoints(VERBS, lambda: None, Metrics(), LIMIT))
-    assert Client(app).get("/inspect").status_code == 404
-
-
-def test_preempt(browser: Client) -> None:
-    answer = browser.post("/preempt", data=preemption())
-    assert (answer.status_code, answer.mimetype) == (200, "application/json")
-    assert answer.json == {
-        "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1}}
-    }
-
-
-@cases(
-    ("sent", "sentence"),
-    {
-        "no JSON": (b"{", "is not the JSON of ExtenderPreemptionArgs"),
-        "no pod": (preemption(Pod=None), 'names no "Pod"'),
-        "no victims": (
-            preemption(NodeNameToMetaVictims=None),
-            'neither "NodeNameToMetaVictims" nor "NodeNameToVictims"',
-        ),
-        "a victim without a UID": (
-            preemption(NodeNameToMetaVictims={"n1": {"Pods": [{}]}}),
-            "ExtenderPreemptionArgs",
-        ),
-        "a fault of ours": (
-            preemption(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}),
-            "internal error in preempt",
-        ),
-    },
-)
-def test_a_bad_call_of_preempt_is_a_veto_with_a_sentence(
-    browser: Client, sent: bytes, sentence: str
-) -> None:
-    answer = browser.post("/preempt", data=sent)
-    assert answer.status_code == 200
-    assert answer.get_json()["NodeNameToMetaVictims"] == {}
-    assert sentence in answer.get_json()["Error"]
-
-
-def test_until_the_caches_are_filled_nobody_is_preempted() -> None:
-    ready = Ready()
-    ready.missing = "pods not read yet"
-    browser = Client(create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)))
-    assert browser.post("/preempt", data=preemption()).get_json() == {
-        "NodeNameToMetaVictims": {},
-        "Error": "the extender is not ready: pods not read yet",
-    }
 
 
 @examples(150)
@@ -264,19 +185,6 @@ def test_any_pod_gets_an_answer(browser: Client, pod: dict[str, object], names: 
     assert answer.get_json()["Error"] or set(answer.get_json()["NodeNames"]) <= set(names)
 
 
-def test_a_pod_that_is_to_be_tried_again_soon_is_no_fault_of_the_extender() -> None:
-    metrics = Metrics()
-    again = FilterResult((), cause="just bound", error="tried again soon")
-    verbs = Verbs(lambda *_: again, score_three, allow_first, lambda *_: None)
-    browser = Client(create_app(Endpoints(verbs, lambda: None, metrics, LIMIT)))
-    answer = browser.post("/filter", json={"Pod": POD, "NodeNames": ["a"]})
-    assert answer.json is not None
-    assert answer.json["Error"] == "tried again soon"
-    text = metrics.text().decode()
-    assert 'refusals_total{cause="just bound"} 1.0' in text
-    assert 'errors_total{verb="filter"}' not in text
-
-
 def test_until_the_caches_are_filled_every_filter_is_refused() -> None:
     ready = Ready()
     browser = Client(create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)))
@@ -294,45 +202,6 @@ def test_until_the_caches_are_filled_every_filter_is_refused() -> None:
     assert ready_now.content_type == browser.get("/healthz").content_type
     assert ready_now.content_type == "text/plain; charset=utf-8"
     assert browser.post("/filter", data=body()).get_json()["Error"] == ""
-
-
-def test_metrics(browser: Client) -> None:
-    browser.post("/filter", data=body(NodeNames=[]))
-    text = browser.get("/metrics").text
-    assert 'optimus_extender_call_seconds_count{verb="filter"}' in text
-    assert 'optimus_extender_refusals_total{cause="none"}' in text
-    assert "optimus_extender_nodes_offered_total" in text
-
-
-@cases(
-    ("result", "counted"),
-    {
-        "a pod that is refused": (FilterResult((), {"n1": "no"}, "no room"), True),
-        "a node that is left out": (FilterResult(("n2",), {"n1": "no"}, "reserved"), False),
-        "no node and no cause": (FilterResult((), {}, ""), False),
-    },
-)
-def test_pods_that_get_no_node_are_counted_by_cause(result: FilterResult, counted: bool) -> None:
-    verbs = Verbs(lambda *_: result, score_three, allow_first, lambda *_: None)
-    browser = Client(create_app(Endpoints(verbs, lambda: None, Metrics(), LIMIT)))
-    browser.post("/filter", data=body())
-    text = browser.get("/metrics").text
-    assert ("optimus_extender_refusals_total{" in text) is counted
-    assert "optimus_extender_nodes_offered_total 2.0" in text
-    assert f"optimus_extender_nodes_kept_total {len(result.kept)}.0" in text
-
-
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/filter"), ("POST", "/bind"), ("GET", "/"), ("PUT", "/metrics")]
-)
-def test_an_unknown_path_is_answered_with_the_paths_that_are_served(
-    browser: Client, method: str, path: str
-) -> None:
-    answer = browser.open(path, method=method)
-    assert answer.status_code in (404, 405)
-    assert answer.get_json()["Error"].startswith(
-        f"{method} {path} is not served, only POST /filter"
-    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import io
 import json
 import logging
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -257,125 +256,6 @@ def test_a_gang_is_planned_nominated_and_answered(running: Running) -> None:
     assert running.server.agents == {"optimus-extender"}, "as the API server's log names it"
 
 
-def test_a_pod_that_is_not_to_be_nominated_is_requeued(
-    settings: Settings, server: FakeServer, started: list[Running]
-) -> None:
-    running = Running(replace(settings, nominate=False), server)
-    started.append(running)
-    running.list_all()
-    running.try_all("fits")
-    running.step(5.0)
-    sent = [body for _, _, body in running.written("fits-worker-")]
-    assert len(sent) == 2
-    assert all("annotations" in each["metadata"] and "status" not in each for each in sent)
-
-
-def test_what_waits_is_shown(running: Running) -> None:
-    running.list_all()
-    running.step()
-    shown = running.inspect()
-    assert (shown["leads"], shown["leader"]) == (True, f"{socket.gethostname()}_1")
-    assert shown["notReady"] is None
-    assert shown["at"].startswith("2026-01-01T00:0"), "by the API server's clock"
-    assert {each["job"]: each["state"] for each in shown["gangs"]} == {
-        "fits": "planned",
-        "large": "waiting",
-        "part": "incomplete",
-    }
-    kinds = {each["kind"]: (each["objects"], each["synced"]) for each in shown["caches"]}
-    counts = {"nodes": 2, "pods": 5, "tfjobs": 3}
-    assert kinds == {kind: (counts.get(kind, 0), True) for kind in KINDS}
-    one = running.browser.get("/inspect?job=ns/large").get_json()
-    assert [each["job"] for each in one["gangs"]] == ["large"]
-    waited = shown["gangs"][0]["waitedSeconds"]
-    assert 300.0 <= waited < 400.0, "five minutes, by the API server's clock"
-
-
-def test_a_failed_watch_is_shown_with_its_reason_and_its_age(running: Running) -> None:
-    running.list_all()
-    (pods,) = [each for each in running.application._caches if each.watched.plural == "pods"]
-    pods._last_contact = time.monotonic() - 30.0
-    shown = {each["kind"]: each for each in running.inspect()["caches"]}
-    assert "no watch" in shown["pods"]["failure"]
-    assert shown["pods"]["silentSeconds"] >= 30.0
-    assert running.metric("cache_age_seconds") >= 30.0, "the oldest counts"
-
-
-def events_of(running: Running) -> dict[str, Any]:
-    """The last Event by the name of its job."""
-    events = [body for _, _, body in running.written("/namespaces/ns/events")]
-    return {each["involvedObject"]["name"]: each for each in events}
-
-
-def test_users_of_gangs_that_wait_get_an_event(running: Running) -> None:
-    running.list_all()
-    running.step()
-    assert running.written("/events") == []
-    running.step(20.0)
-    running.step(61.0)
-    found = events_of(running)
-    assert found.keys() == {"large", "part"}
-    assert found["large"]["type"] == "Warning"
-    assert found["part"]["source"]["component"] == "optimus-extender"
-
-
-def test_users_of_a_gang_that_has_its_nodes_get_one_event(
-    running: Running, server: FakeServer
-) -> None:
-    running.list_all()
-    running.step()
-    for index in range(2):
-        bound = worker("fits", index, 2)
-        bound["metadata"]["resourceVersion"] = "8"
-        bound["spec"]["nodeName"] = f"n{index + 1}"
-        server.objects["pods"][index] = bound
-    (pods,) = [each for each in running.application._caches if each.watched.plural == "pods"]
-    pods._list()
-    for _ in range(3):
-        running.step(6.0)
-    (event,) = [body for _, _, body in running.written("/events") if body["reason"] == "GangBound"]
-    assert event["involvedObject"]["name"] == "fits"
-    assert event["message"] == "all 2 pods have a node: 1 on n1, 1 on n2"
-
-
-def test_a_gang_that_is_bound_in_part_has_an_event_of_its_own(
-    running: Running, server: FakeServer
-) -> None:
-    server.objects["nodes"].append(node("n3", 9))
-    server.objects["pods"][2]["spec"]["nodeName"] = "n3"
-    running.list_all()
-    running.step()
-    running.step(6.0)
-    running.step(59.0)
-    assert "large" not in events_of(running)
-    running.step(6.0)
-    assert events_of(running)["large"]["reason"] == "HalfPlaced"
-    assert "1 of 2 pods are bound" in events_of(running)["large"]["message"]
-
-
-def test_beside_a_kube_scheduler_that_does_not_lead_nothing_is_planned(
-    running: Running, server: FakeServer
-) -> None:
-    server.holder = "another_1"
-    running.list_all()
-    running.step()
-    assert running.server.writes == []
-    assert (running.metric("leads"), running.metric("leader_mismatch")) == (0.0, 0.0)
-    shown = running.inspect()
-    assert (shown["leads"], shown["leader"]) == (False, "another_1")
-
-
-def test_a_leader_that_the_lease_does_not_name_is_found(
-    running: Running, server: FakeServer
-) -> None:
-    server.holder = "another_1"
-    running.list_all()
-    running.step()
-    running.try_all("fits")
-    running.step()
-    assert running.metric("leader_mismatch") == 1.0
-
-
 @pytest.mark.parametrize(
     ("given", "leads"),
     [
@@ -415,43 +295,3 @@ def test_no_new_plan_is_made_on_a_copy_that_is_too_old(
     assert "cache-age-limit-seconds" in running.inspect()["notReady"]
     refused = running.filter(worker("fits", 0, 2), "n1")["FailedAndUnresolvableNodes"]
     assert "cache-age-limit-seconds" in refused["n1"]
-
-
-def test_the_wait_of_a_gang_is_observed_once_it_is_bound(
-    running: Running, server: FakeServer
-) -> None:
-    running.list_all()
-    running.step()
-    for at in range(2):
-        server.objects["pods"][at]["spec"]["nodeName"] = "n1"
-    for cache in running.application._caches:
-        cache._version = ""
-        cache._round()
-    running.step()
-    assert running.metric("gang_wait_seconds_count") == 1.0
-
-
-def test_a_fault_is_counted_until_the_end(running: Running) -> None:
-    def fail() -> None:
-        try:
-            raise RuntimeError("broken")
-        except RuntimeError:
-            logging.getLogger("any").critical("failed", exc_info=True)
-
-    fail()
-    counted = 'optimus_extender_faults_total{where="test_application"} 1.0'
-    assert counted in running.browser.get("/metrics").text
-    running.application.stop()
-    fail()
-    assert counted in running.application.metrics.text().decode()
-
-
-def test_its_threads_end_with_it(running: Running) -> None:
-    before = set(threading.enumerate())
-    running.application.start()
-    begun = {each.name for each in threading.enumerate() if each not in before}
-    assert {f"cache-{kind}" for kind in KINDS} | {"planner", "nominator"} <= begun
-    running.application.stop()
-    for each in set(threading.enumerate()) - before:
-        each.join(60.0)
-        assert not each.is_alive(), each.name

@@ -3,14 +3,10 @@
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-import pytest
-
 from extender.cache_age import CacheAge
-from optimus.jobs import Counts, Role
-from optimus.kube.reflector import ReflectorConfig
 from optimus.placement.queue.order import Instant
 from tests.cases import cases
-from tests.unit.extender.fake_cluster import FakeCluster, reasons
+from tests.unit.extender.fake_cluster import FakeCluster
 
 START = 1_700_000_000.0
 """2023-11-14T22:13:20Z, when the clock below shows 0."""
@@ -55,35 +51,6 @@ def test_a_cache_is_too_old_past_the_limit(now: float, too_old: bool) -> None:
     assert frozen.age.seconds() == now
 
 
-def test_the_oldest_cache_counts_and_is_named_with_its_age_and_the_limit() -> None:
-    frozen = Frozen(now=200.0)
-    frozen.nodes.last_contact = 190.0
-    frozen.pods.last_contact = 10.0
-    assert frozen.age.seconds() == 190.0
-    why = "the cache of pods is as of 2023-11-14T22:13:30Z, older than the limit of 120 s"
-    assert frozen.age.why_too_old() == f"{why} (cache-age-limit-seconds)"
-    now = f"{why} (cache-age-limit-seconds): 190 s old; no new plans are made"
-    assert frozen.age.why_not_ready() == now
-
-
-def test_the_sentence_is_the_same_for_as_long_as_the_silence_lasts() -> None:
-    frozen = Frozen(now=200.0)
-    first = frozen.age.why_too_old()
-    # The API server's clock is corrected meanwhile, by the answers to other calls.
-    frozen.age._clock = lambda: Instant(260.4, START + 262.0)
-    assert frozen.age.why_too_old() == first
-    frozen.pods.last_contact = frozen.nodes.last_contact = 100.0
-    assert frozen.age.why_too_old() not in (None, first)
-
-
-@pytest.mark.parametrize("limit_seconds", [10.0, 120.0, 3600.0])
-def test_each_watch_is_reopened_well_before_its_cache_is_too_old(limit_seconds: float) -> None:
-    longest = (
-        1.25 * ReflectorConfig.within(limit_seconds).watch_seconds
-    )  # the jitter of a reflector
-    assert longest < 0.7 * limit_seconds
-
-
 SENTENCE = "the cache of pods is as of 2023-11-14T22:13:20Z"
 
 
@@ -111,31 +78,6 @@ def test_a_gang_with_reservations_is_answered() -> None:
     assert (cluster.place(first), cluster.place(second)) == ("a", "a")
 
 
-def test_nominations_of_the_last_leader_are_answered() -> None:
-    cluster = Stale({"a": 2})
-    cluster.silence()
-    names = cluster.job("j", 1, 1)
-    for name in names:
-        cluster.change(cluster.pods[name], nominated_node="a")
-    cluster.adoption.adopt_nominations()
-    assert [cluster.place(name) for name in names] == ["a", "a"]
-
-
-def test_no_room_is_reserved_for_a_rescale() -> None:
-    cluster = Stale({"a": 4})
-    cluster.adoption.adopt_nominations()
-    cluster.spec("j", 1, 1)
-    cluster.silence()
-    cluster.rescale("j", 1, 3, leaving=False)
-    cluster.planner.advance()
-    assert cluster.state.reservation_count() == 0
-    for role, index in ((Role.PS, 0), (Role.WORKER, 0), (Role.WORKER, 1), (Role.WORKER, 2)):
-        cluster.pod("j", role, index, Counts(1, 3))
-    assert reasons(cluster, "j-ps-0") == {f"job ns/j is not planned: {SENTENCE}"}
-    cluster.hear()
-    assert cluster.place("j-ps-0") == "a"
-
-
 def test_a_gang_is_planned_once_the_cache_is_fresh_again() -> None:
     cluster = Stale({"a": 2})
     cluster.silence()
@@ -144,15 +86,3 @@ def test_a_gang_is_planned_once_the_cache_is_fresh_again() -> None:
     cluster.hear()
     cluster.planner.advance()
     assert cluster.planned_nodes() == {first: "a", second: "a"}
-
-
-def test_a_pod_is_requeued_whose_reason_is_out_of_date_once_the_cache_is_fresh() -> None:
-    cluster = Stale({"a": 1})
-    first, _ = cluster.job("j", 1, 1)
-    assert reasons(cluster, first) == {"job ns/j (1 PS + 1 worker) does not fit as a whole"}
-    cluster.silence()
-    assert reasons(cluster, first) == {f"job ns/j is not planned: {SENTENCE}"}
-    assert cluster.nominations.outdated_refusals() == ()
-    cluster.hear()
-    assert [pod.name for pod in cluster.nominations.outdated_refusals()] == [first]
-    assert cluster.nominations.outdated_refusals() == ()

@@ -52,24 +52,6 @@ def test_a_pod_leaves_room_where(after: Pod | None, releases: int) -> None:
     assert cluster.released_at == ({"a": 1} if releases else {})
 
 
-def test_a_recreated_node_has_been_left_by_no_pod() -> None:
-    cluster = cluster_with(POD)
-    cluster.set_pod(POD, None)
-    cluster.set_node("a", None)
-    cluster.set_node("a", NODE)
-    assert cluster.released_at == {}
-
-
-def test_a_replica_that_is_being_deleted_is_ending_until_it_is_gone() -> None:
-    cluster = cluster_with(REPLICA)
-    assert cluster.ending == {}
-    leaving = msgspec.structs.replace(REPLICA, leaving=True)
-    cluster.set_pod(REPLICA, leaving)
-    assert cluster.ending == {"pod": leaving}
-    cluster.set_pod(leaving, None)
-    assert cluster.ending == {}
-
-
 @cases(
     ("pods", "priority"),
     {
@@ -100,81 +82,6 @@ JOB = Job(
     worker=SPEC,
 )
 RESCALE = ProfileRescale("job", "i1", Counts(1, 1), leaving=True)
-
-
-@cases("job", {"": JOB, "that cannot be read": None})
-def test_while_a_rescale_replaces_its_pods_a_job_keeps_its_priority_and_has_run(
-    job: Job | None,
-) -> None:
-    pod = msgspec.structs.replace(REPLICA, priority=5)
-    cluster = cluster_with(pod)
-    cluster.set_job("job", job, exists=True)
-    cluster.set_rescale("job", RESCALE)
-    cluster.set_pod(pod, None)
-    cluster.set_job("job", job, exists=True)  # a later version of it
-    assert cluster.pods == {}
-    assert cluster.priority_of("job") == 5
-    assert cluster.have_run == {"job"}
-    cluster.set_job("job", None)
-    assert cluster.priority_of("job") == 0
-    assert cluster.have_run == set()
-
-
-def test_a_job_has_run_until_it_is_gone() -> None:
-    cluster = Cluster()
-    cluster.set_rescale("job", RESCALE)
-    cluster.set_job("job", JOB)
-    assert cluster.have_run == {"job"}
-    cluster.set_job("job", None)
-    assert cluster.have_run == set()
-
-
-def test_a_job_has_run_with_what_it_held_or_was_to_have_by_a_rescale() -> None:
-    cluster = cluster_with(msgspec.structs.replace(REPLICA, node="a"))
-    held = REPLICA.resources
-    assert cluster.ran_with("job", held)
-    assert not cluster.ran_with("job", held + held)
-    cluster.set_job("job", JOB)
-    target = JOB.demand(RESCALE.target)
-    cluster.set_rescale("job", RESCALE)
-    assert cluster.ran_with("job", target * 9), "while it lasts"
-    cluster.set_rescale("job", None)
-    assert cluster.ran_with("job", target)
-    assert not cluster.ran_with("job", target * 9)
-    assert cluster.ran_with("of which nothing is known", target)
-
-
-def test_a_job_that_cannot_be_read_may_run_until_it_is_gone() -> None:
-    cluster = cluster_with(REPLICA)
-    assert not cluster.may_run("job")
-    cluster.set_job("job", None, exists=True)
-    assert cluster.may_run("job")
-    assert cluster.knows_gang_of(REPLICA)
-    cluster.set_job("job", None)
-    assert not cluster.may_run("job")
-    assert not cluster.knows_gang_of(REPLICA)
-
-
-def test_pods_that_need_a_node_are_counted_until_they_have_one_or_are_gone() -> None:
-    first = msgspec.structs.replace(REPLICA, node=None)
-    second = msgspec.structs.replace(first, uid="second")
-    of_other = msgspec.structs.replace(first, uid="third", replica=ReplicaId("k", Role.PS, 0))
-    cluster = cluster_with(first, second, of_other, POD)
-    assert cluster.waiting_jobs() == ("job", "k")
-    assert [cluster.waiting_count(each) for each in ("job", "k", "nobody")] == [2, 1, 0]
-    assert cluster.waiting_pods("job") == [first, second]
-    assert cluster.have_run == set()
-    bound = msgspec.structs.replace(first, node="a")
-    cluster.set_pod(first, bound)
-    assert (cluster.waiting_count("job"), cluster.waiting_pods("job")) == (1, [second])
-    assert cluster.have_run == {"job"}
-    leaving = msgspec.structs.replace(second, leaving=True)
-    cluster.set_pod(second, leaving)
-    assert cluster.waiting_jobs() == ("k",)
-    cluster.set_pod(of_other, msgspec.structs.replace(of_other, phase="Failed"))
-    assert cluster.waiting_jobs() == ()
-    assert cluster.pods_of("job") == {"pod": bound, "second": leaving}
-    assert cluster.pods_of("nobody") == {}
 
 
 def test_a_pod_on_a_node_counts_for_the_rules_of_others_until_it_ends() -> None:
@@ -230,26 +137,3 @@ def test_a_pod_is_a_jobs_replica_where_all_that_it_says_of_the_job_is_so(
     assert known.controls(asked) is of_known_job
     assert cluster_with(OWNED).controls(asked) is beside_another_pod
     assert Cluster().controls(asked) is (asked.owner is not None and asked.replica is not None)
-
-
-def test_a_node_is_avoided_until_its_time_is_over() -> None:
-    cluster = Cluster()
-    cluster.set_avoided("job", {"a": 10.0, "b": 20.0})
-    cluster.set_avoided("other", {"a": 20.0})
-    assert cluster.expire_avoided(9.0) == []
-    assert cluster.expire_avoided(10.0) == ["job"]
-    assert cluster.avoided_by("job") == {"b"}
-    assert sorted(cluster.expire_avoided(20.0)) == ["job", "other"]
-    assert cluster.avoided_by("job") == cluster.avoided_by("nobody") == frozenset()
-
-
-def test_a_rescale_holds_until_it_is_over() -> None:
-    cluster = Cluster()
-    cluster.set_rescale("job", RESCALE)
-    assert cluster.rescales == {"job": RESCALE}
-    later = ProfileRescale("job", "i2", Counts(1, 2), leaving=False)
-    cluster.set_rescale("job", later)
-    assert cluster.rescales == {"job": later}
-    cluster.set_rescale("job", None)
-    cluster.set_rescale("job", None)
-    assert cluster.rescales == {}

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 
 from extender.parts import Parts
 from extender.settings import Settings
@@ -17,7 +16,6 @@ from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import JobRef, ProfileStatus, RescaleStatus, TrainingProfile
 from optimus.kube.training_jobs import TrainingJob, decode_job
-from optimus.kube.volumes import Namespace
 from tests.cases import cases
 
 RECORD = RescaleStatus("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)
@@ -73,18 +71,6 @@ def test_the_rescale_that_a_profile_shows(
     given: TrainingProfile, rescale: ProfileRescale | None
 ) -> None:
     assert rescale_of(given) == rescale
-
-
-@pytest.mark.parametrize("purpose", ["recovery", "restart"])
-def test_a_rescale_that_its_user_brings_about_is_told_from_one_that_was_decided(
-    purpose: str,
-) -> None:
-    record = msgspec.structs.replace(RECORD, purpose=purpose)
-    found = rescale_of(profile(phase=Phase.STARTING, rescale=record))
-    decided = rescale_of(profile(phase=Phase.STARTING, rescale=RECORD))
-    assert found is not None
-    assert decided is not None
-    assert (found.by_user, decided.by_user) == (True, False)
 
 
 def pod(uid: str, index: int, node: str | None = None) -> Pod:
@@ -167,16 +153,6 @@ def test_from_events_to_a_plan_and_back() -> None:
     assert state.reservation_count() == 0
 
 
-def test_an_unusable_node_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    handlers = Parts.of(Settings()).handlers
-    bare = decode_node(b'{"metadata":{"name":"bare","uid":"b"},"status":{}}')
-    assert bare.problem
-    handlers.node(None, NODE)
-    handlers.node(None, bare)
-    handlers.node(bare, bare)
-    assert [record.getMessage() for record in caplog.records] == [bare.problem]
-
-
 SUSPENDING = RescaleStatus("i", "", 1, 1, 1, 1)
 
 
@@ -210,41 +186,6 @@ def test_a_profile_that_is_not_the_jobs_own_is_ignored(change: dict[str, Any]) -
     assert state.reservation_count() == 2
     handlers.profile(own, None)
     assert state.reservation_count() == 0
-
-
-def test_a_profile_may_be_seen_before_its_job() -> None:
-    parts = leading_parts()
-    state, handlers = parts.state, parts.handlers
-    handlers.node(None, NODE)
-    handlers.profile(None, profile(phase=Phase.RESIZING, rescale=SUSPENDING))
-    assert state.reservation_count() == 0
-    handlers.job(None, job())
-    parts.planner.advance()
-    assert state.reservation_count() == 2
-    handlers.job(job(), None)
-    assert state.reservation_count() == 0
-
-
-def test_a_profile_that_turns_to_another_job_ends_the_rescale_of_the_first() -> None:
-    parts = leading_parts()
-    state, handlers = parts.state, parts.handlers
-    handlers.node(None, NODE)
-    handlers.job(None, job())
-    own = profile(phase=Phase.RESIZING, rescale=SUSPENDING)
-    handlers.profile(None, own)
-    assert state.reservation_count() == 2
-    handlers.profile(own, msgspec.structs.replace(own, job=JobRef("TFJob", "j", "uid-k")))
-    assert state.reservation_count() == 0
-
-
-def test_a_namespace_is_known_by_its_labels_until_it_is_gone() -> None:
-    state, handlers = leading_parts()[:2]
-    known = state.cluster.occupancy._of_namespaces
-    namespace = Namespace(name="x", labels=(("team", "t"),))
-    handlers.namespace(None, namespace)
-    assert known == {"x": (("team", "t"),)}
-    handlers.namespace(namespace, None)
-    assert known == {}
 
 
 @cases(

@@ -55,16 +55,3 @@ def test_the_job_says_whose_the_pods_are_that_were_seen_before_it(
     cluster.spec("j", 0, 2)
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(own)
-
-
-def test_its_room_counts_as_that_of_any_other_pod() -> None:
-    cluster = FakeCluster({"a": 2})
-    cluster.spec("j", 1, 1)
-    own = cluster.job("j", 1, 1)
-    pod = foreign(cluster, {"namespace": "attacker"})
-    bound = msgspec.structs.replace(pod, node="a")
-    cluster.handlers.pod(pod, bound)
-    assert cluster.state.cluster.free("a")["cpu"] == 1
-    cluster.handlers.pod(bound, None)
-    assert cluster.state.cluster.free("a")["cpu"] == 2
-    assert cluster.ask(own[0]).kept == ("a",)

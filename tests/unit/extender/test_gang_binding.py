@@ -10,18 +10,17 @@ from extender.filter import FilterResult, filter_nodes
 from extender.gang_binding import BindDeadline, BindWrites, GangBinding
 from extender.planner.gang_rests import GangRests
 from extender.settings import Settings
-from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS, QUIET_SECONDS
-from optimus.jobs import NodeConstraints, Requirement
+from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS
+from optimus.jobs import NodeConstraints
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.placement.queue.order import SYSTEM_CRITICAL_PRIORITY
-from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
+from optimus.placement.rules import PodRules
 from tests.cases import cases
 from tests.unit.extender.fake_cluster import SETTINGS, FakeCluster
 
 BINDS = replace(SETTINGS, bind_gangs=True)
-NOT_B = Requirement("host", "NotIn", ("b",))
 
 
 @dataclass
@@ -73,24 +72,6 @@ def test_one_call_binds_the_whole_gang_where_it_was_planned() -> None:
     cluster.assert_not_overcommitted()
     assert sorted(cluster.free(name) for name in "ab") == [0, 0]
     assert cluster.state.reservation_count() == 0
-
-
-def test_pods_of_a_gang_that_is_bound_so_are_nominated_one_at_a_time() -> None:
-    cluster = Binding({"a": 9})
-    cluster.job("before", 1, 0)
-    cluster.place("before-ps-0")  # now kube-scheduler's lists have been compared
-    cluster.job("j", 2, 4)
-    cluster.planner.advance()
-    assert len(cluster.planned_nodes()) == 1
-
-
-def test_all_pods_of_a_gang_are_nominated_where_kube_scheduler_asks_for_scores_alone() -> None:
-    """Without a filter no call binds the rest, and others could take its room."""
-    cluster = Binding({"a": 9})
-    first, *_ = cluster.job("j", 2, 4)
-    cluster.planner.advance()
-    assert cluster.prioritize(cluster.pods[first], ["a"]) == {"a": 10}
-    assert len(cluster.planned_nodes()) == 6
 
 
 @cases(
@@ -172,15 +153,6 @@ def test_a_binding_of_which_no_answer_came_keeps_its_node() -> None:
     assert all(cluster.ask(name).kept for name in others), "none was tried after it"
 
 
-def test_kube_scheduler_gets_no_answer_about_a_pod_that_is_being_bound() -> None:
-    cluster = Binding({"a": 9}, seen=False)
-    first, second, *_ = cluster.job("j", 1, 3)
-    cluster.ask(first)
-    assert set(cluster.ask(second).refused.values()) == {"the pod has been bound already"}
-    cluster.show()
-    assert cluster.state.unseen.being_bound == set()
-
-
 def test_a_gang_waits_for_a_pod_that_may_be_going_to_its_nodes() -> None:
     cluster = Binding({"a": 4})
     cluster.job("before", 1, 0)
@@ -211,17 +183,6 @@ def test_a_pod_of_no_job_is_kept_from_room_that_kube_scheduler_may_take_for_free
     assert cluster.ask(single.name, ["a", "b"]).kept == ("a", "b")
 
 
-def test_two_pods_of_no_job_do_not_count_on_the_same_room_beside_a_bound_gang() -> None:
-    cluster = Binding({"a": 5})
-    first, *_ = cluster.job("j", 1, 3)
-    cluster.ask(first)
-    one, two = cluster.other("one", 1), cluster.other("two", 1)
-    assert cluster.ask(one.name, ["a"]).kept == ("a",)
-    assert cluster.ask(two.name, ["a"]).kept == ()
-    cluster.bind(one.name, "a")
-    assert cluster.ask(two.name, ["a"]).kept == (), "the node is full"
-
-
 def test_nothing_is_bound_for_a_while_after_a_binding_by_another_scheduler() -> None:
     cluster = Binding({"a": 9})
     cluster.other("o", 1, "a")
@@ -229,97 +190,6 @@ def test_nothing_is_bound_for_a_while_after_a_binding_by_another_scheduler() -> 
     cluster.ask(first)
     assert (cluster.written, cluster.outcomes) == ({}, ["other scheduler"])
     cluster.now += OTHERS_SECONDS + 1
-    cluster.job("k", 1, 0)
-    cluster.ask(first)
-    assert len(cluster.written) == 3
-
-
-def test_no_further_pod_is_bound_once_another_scheduler_has_bound_one() -> None:
-    cluster = Binding({"a": 3, "b": 3})
-    first, *_ = cluster.job("j", 2, 4)
-
-    def others_bind(pod: Pod) -> None:
-        if not cluster.written:
-            cluster.other("o", 1, "b")
-
-    cluster.refuses = others_bind
-    cluster.ask(first)
-    assert len(cluster.written) == 1, "the one that was on its way"
-    assert cluster.outcomes == ["conflict"] * 4 + ["bound in part"]
-
-
-def test_pods_of_no_job_wait_until_the_room_of_gangs_in_part_is_reserved() -> None:
-    cluster = Binding({"a": 4}, leads=False)
-    names = cluster.job("j", 1, 3)
-    cluster.bind(names[1], "a")
-    single = cluster.other("o", 1)
-    assert "begins to lead" in cluster.ask(single.name).error
-    cluster.adoption.adopt_nominations()
-    assert cluster.ask(single.name).kept == ()
-    assert len(cluster.planned_nodes()) >= 1
-
-
-def test_a_process_that_never_leads_lets_pods_of_no_job_pass() -> None:
-    cluster = Binding({"a": 4}, leads=False)
-    single = cluster.other("o", 1)
-    assert cluster.ask(single.name).error
-    cluster.now += 60
-    assert cluster.ask(single.name).kept == ("a",)
-
-
-def test_a_pod_of_no_job_that_waited_before_the_start_may_be_going_anywhere() -> None:
-    cluster = Binding({"a": 4}, leads=False)
-    made = cluster.other("o", 1)
-    cluster.delete(made.name)
-    cluster.change(msgspec.structs.replace(made, scheduler_name=SETTINGS.scheduler_name))
-    cluster.adoption.adopt_nominations()
-    first, *_ = cluster.job("j", 1, 3)
-    cluster.ask(first, ["a"])
-    assert cluster.written == {}
-    cluster.change(cluster.pods["o"], refused=True)
-    cluster.ask(first, ["a"])
-    assert len(cluster.written) == 3
-
-
-def test_room_that_others_were_evicted_for_is_left_to_their_preemptor() -> None:
-    cluster = Binding({"a": 5})
-    preemptor = cluster.other("o", 2, priority=9)
-    cluster.change(preemptor, nominated_node="a")
-    first, *_ = cluster.job("j", 1, 3)
-    cluster.ask(first, ["a"])
-    assert (cluster.written, cluster.outcomes) == ({}, ["passing pods"])
-    cluster.change(cluster.pods["o"], nominated_node=None)
-    cluster.ask(first, ["a"])
-    assert len(cluster.written) == 3
-
-
-@cases(
-    ("kind", "namespace", "bound"),
-    {
-        "it is forbidden in the namespace": (ErrorKind.FORBIDDEN, "ns", 0),
-        "it is forbidden in another, which may be about to go": (ErrorKind.FORBIDDEN, "other", 3),
-        "it throttles": (ErrorKind.THROTTLED, "other", 0),
-    },
-)
-def test_no_gang_is_bound_for_a_while_after_the_api_server_has_refused_it(
-    kind: ErrorKind, namespace: str, bound: int
-) -> None:
-    cluster = Binding({"a": 9}, refuses=lambda _: kind)
-    first, *_ = cluster.job("j", 1, 3, namespace=namespace)
-    cluster.ask(first)
-    assert cluster.outcomes == [str(kind), "not leading", "not leading", "bound in part"]
-    second, *_ = cluster.job("k", 1, 3)
-    cluster.refuses = lambda _: None
-    cluster.ask(second)
-    assert len(cluster.written) == bound
-
-
-def test_nothing_is_bound_while_the_watch_may_be_late() -> None:
-    cluster = Binding({"a": 9})
-    first, *_ = cluster.job("j", 1, 3)
-    cluster.now += QUIET_SECONDS + 1
-    cluster.ask(first)
-    assert (cluster.written, cluster.outcomes) == ({}, ["late"])
     cluster.job("k", 1, 0)
     cluster.ask(first)
     assert len(cluster.written) == 3
@@ -333,65 +203,3 @@ def test_no_gang_follows_one_of_which_the_watch_does_not_show_the_bindings() -> 
     second, *_ = cluster.job("k", 1, 3)
     cluster.ask(second)
     assert len(cluster.written) == 3
-
-
-def test_kube_scheduler_must_offer_the_planned_nodes_where_the_first_pod_would_fit() -> None:
-    cluster = Binding({"a": 2, "b": 2, "c": 2})
-    cluster.job("before", 1, 0)
-    cluster.place("before-ps-0")  # with all nodes offered
-    cluster.delete("before-ps-0")
-    first, *_ = cluster.job("j", 2, 2)
-    own = cluster.ask(first, ["a", "c"]).kept
-    assert own == ("a",)
-    assert (cluster.written, cluster.outcomes[-1]) == ({}, "not offered")
-    cluster.ask(first, ["a", "b", "c"])
-    assert len(cluster.written) == 3
-
-
-@cases(
-    ("kinds", "bound"),
-    {"few kinds of pods": (16, 2), "more kinds than nodes are compared with": (17, 0)},
-)
-def test_pods_that_may_not_go_to_a_gangs_nodes_keep_it_from_them_only_where_they_are_many(
-    kinds: int, bound: int
-) -> None:
-    cluster = Binding({"a": 3, "b": 20})
-    cluster.node("b", 20, host="b")
-    for number in range(kinds):
-        single = cluster.other(f"o{number}", 1)
-        is_b = Requirement("host", "In", ("b", str(number)))
-        cluster.change(single, constraints=NodeConstraints(affinity=((is_b,),)))
-        assert cluster.ask(single.name, ["b"]).kept
-    first, *_ = cluster.job("j", 1, 2, constraints=NodeConstraints(affinity=((NOT_B,),)))
-    cluster.ask(first, ["a"])
-    assert len(cluster.written) == bound
-
-
-@pytest.mark.parametrize("nominated", [None, "a"])
-def test_a_node_that_a_passing_pod_may_have_filled_is_not_missed(nominated: str | None) -> None:
-    cluster = Binding({"a": 4, "b": 4, "c": 4})
-    single = cluster.other("o", 4)
-    if nominated is None:
-        assert cluster.ask(single.name).kept, "kube-scheduler takes a, and waits for its volume"
-    else:
-        cluster.change(single, nominated_node=nominated)
-    first, *_ = cluster.job("j", 1, 2)
-    cluster.ask(first, ["b", "c"])
-    assert not cluster.state.unknown_rules.any_missing
-
-
-def test_a_node_whose_pods_want_to_be_apart_from_a_gang_is_not_missed_for_others() -> None:
-    cluster = Binding({})
-    for name in "abc":
-        cluster.node(name, 4, host=name)
-    mine = PodSelector((Requirement("app", "In", ("mine",)),), ("ns",))
-    apart = PodRules(anti_affinity=(AffinityTerm("host", mine),))
-    cluster.change(cluster.other("o", 1, "a"), rules=apart)
-    cluster.now += OTHERS_SECONDS + 1
-    cluster.job("held", 1, 2)
-    cluster.planner.advance()
-    (repelled,) = cluster.job("repelled", 1, 0, labels=(("app", "mine"),))
-    assert cluster.ask(repelled, ["b", "c"]).kept
-    assert not cluster.state.unknown_rules.any_missing
-    assert cluster.ask("held-ps-0").kept
-    assert {*cluster.written} == {"held-worker-0", "held-worker-1"}

@@ -55,28 +55,6 @@ def test_a_job_that_is_bound_in_part_gets_one_event_with_what_would_help() -> No
     assert emitted.look(300) == [message]
 
 
-def test_another_reason_is_another_event() -> None:
-    emitted = EmittedEvents()
-    emitted.look(100)
-    emitted.cluster.node("b", 1)
-    emitted.cluster.planner.advance()
-    for _ in range(2):
-        emitted.cluster.ask("j-worker-0", ["a"])
-    assert ["kube-scheduler does not offer" in text for text in emitted.look(10)] == [False, True]
-
-
-def test_a_rest_that_kube_scheduler_never_asks_about_again_is_an_event_too() -> None:
-    """Every node may be cordoned: then kube-scheduler refuses the pods without the extender."""
-    emitted = EmittedEvents()
-    emitted.cluster.delete(emitted.other.name)
-    assert emitted.look(110) == [], "it is planned for a minute, and paused for less than one"
-    (message,) = emitted.look(300)
-    assert message.startswith(
-        "1 of 2 pods are bound and hold their resources; the rest waits: what was reserved for it"
-        " ended before kube-scheduler bound it; the Events of its pods say why. "
-    )
-
-
 @pytest.mark.parametrize("case", ["managed", "not bound at all", "the rest fits again"])
 def test_no_event_is_written_on_a_job_that(case: str) -> None:
     emitted = EmittedEvents()

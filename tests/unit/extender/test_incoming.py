@@ -33,41 +33,6 @@ def test_it_is_whole_with_its_last_byte_however_it_is_cut(body: bytes, cuts: lis
     assert arriving.take() == sent
 
 
-def test_what_follows_is_kept() -> None:
-    arriving = incoming()
-    assert arriving.feed(request(b"one") + request(b"two")[:10])
-    assert arriving.take() == request(b"one") + request(b"two")[:10]
-
-
-@cases(
-    "sent",
-    {
-        "no body": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
-        "a length that is no number": request(b"", "A: b", length="+2"),
-        "a head without an end": b"x" * 70_000,
-        "chunks": request(b"2\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding: chunked", length=""),
-    },
-)
-def test_other_requests_are_gunicorns_once_they_are_there(sent: bytes) -> None:
-    arriving = incoming()
-    assert arriving.feed(sent)
-    assert arriving.take() == sent
-
-
-def test_chunks_are_waited_for() -> None:
-    arriving = incoming()
-    assert not arriving.feed(request(b"2\r\n{}\r\n", "Transfer-Encoding: chunked", length=""))
-    assert arriving.feed(b"0\r\n\r\n")
-
-
-def test_of_a_body_that_is_too_large_one_byte_more_than_the_limit_is_kept() -> None:
-    arriving, next_one = incoming(), request(b"next")
-    sent = request(b"x" * 500) + next_one
-    whole = [arriving.feed(sent[at : at + 64]) for at in range(0, len(sent), 64)]
-    assert whole.index(True) == (len(request(b"x" * 500)) - 1) // 64
-    assert arriving.take() == request(b"x" * (LIMIT + 1)) + next_one
-
-
 @cases(
     "sent",
     {

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from extender.filter import FilterResult
 from extender.http.app import Verbs
 from extender.inspection import Inspector
@@ -49,15 +47,6 @@ def test_a_jobset_is_placed_whole_on_the_fewest_nodes_once_it_is_seen() -> None:
     assert cluster.reasons(names[0]) == NOT_SEEN
     cluster.jobset(jobset("s", replicated_job("x", 1, 3)))
     assert [cluster.place(name) for name in names] == ["b", "b", "b"]
-
-
-def test_no_pod_is_placed_before_all_are_there() -> None:
-    cluster = SetCluster({"a": 9})
-    cluster.jobset(jobset("s", replicated_job("x", 1, 2), replicated_job("y", 1, 1)))
-    names = cluster.show(*pods("s", "x", 2))
-    assert cluster.reasons(names[0]) == INCOMPLETE
-    names += cluster.show(*pods("s", "y", 1, cpu="7m"))
-    assert [cluster.place(name) for name in names] == ["a"] * 3
 
 
 def test_a_jobset_that_does_not_fit_waits_as_a_whole() -> None:
@@ -106,18 +95,6 @@ def test_a_restarted_jobset_is_placed_as_a_whole_again() -> None:
     assert [cluster.place(name) for name in new] == [None] * 3
     cluster.delete(*(each.name for each in first[1:]))
     assert [cluster.place(name) for name in new] == ["a"] * 3
-
-
-def test_a_failed_pod_is_replaced_beside_the_others() -> None:
-    cluster = SetCluster({"a": 2, "b": 2})
-    cluster.jobset(jobset("s", replicated_job("x", 1, 2)))
-    names = cluster.show(*pods("s", "x", 2))
-    assert [cluster.place(name) for name in names] == ["a", "a"]
-    failed = pod_of("s", "x", 0, 1, node="a", phase="Failed")
-    cluster.change(failed)
-    new = msgspec.structs.replace(failed, uid="new", name="new", node=None, phase="Pending")
-    cluster.show(new)
-    assert cluster.place("new") == "a"
 
 
 def test_a_jobset_that_has_ended_or_is_gone_leaves_nothing_behind() -> None:

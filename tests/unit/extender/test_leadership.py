@@ -1,8 +1,6 @@
 """Whether the kube-scheduler beside this process leads, by its Lease."""
 
 import json
-import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -62,19 +60,6 @@ def test_who_leads(holder: str | None, leads: bool) -> None:
     assert lease.holder == (holder or "")
 
 
-def test_between_two_reads_the_last_one_holds() -> None:
-    client = FakeClient("host-1_a")
-    lease = reader(client, every_seconds=3600.0)
-    assert lease.leads()
-    client.holder = "host-2_b"
-    assert lease.leads()
-    assert len(client.reads) == 1
-    lease.called_as_follower()
-    assert not lease.leads()
-    assert not lease.leads()
-    assert len(client.reads) == 2
-
-
 @cases(
     ("transitions", "leads"),
     {
@@ -94,14 +79,6 @@ def test_another_leader_between_two_reads_is_noticed(
     client.transitions = transitions[1]
     assert lease.leads() is leads
     assert lease.leads(), "it leads again with the next reading"
-
-
-def test_transitions_before_this_one_led_do_not_count() -> None:
-    client = FakeClient("host-2_b", transitions=3)
-    lease = reader(client)
-    assert not lease.leads()
-    client.holder, client.transitions = "host-1_a", 5
-    assert lease.leads()
 
 
 @cases(
@@ -134,40 +111,6 @@ def test_without_a_lease_nobody_leads() -> None:
     assert lease.holder == ""
 
 
-def test_a_change_of_the_holder_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    client = FakeClient("host-1_a")
-    lease = reader(client)
-    for holder in ("host-1_a", "host-1_a", "host-2_b", "host-2_b", ""):
-        client.holder = holder
-        lease.leads()
-    assert [record.getMessage() for record in caplog.records] == [
-        "leader: kube-scheduler host-1_a; this extender plans",
-        "leader: kube-scheduler host-2_b; this extender does not plan",
-        "leader: kube-scheduler (none); this extender does not plan",
-    ]
-
-
-def test_an_identity_that_matches_no_kube_scheduler_is_said_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    client = FakeClient("host-2_b")
-    lease = reader(client)
-    lease.leads()
-    found = [lease.mismatch]  # with two replicas a follower that is not asked is ordinary
-    for _ in range(3):
-        lease.called_as_follower()
-        lease.leads()
-    (said,) = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert "lease kube-system/optimus is held by host-2_b" in said.getMessage()
-    assert "expected is host-1 or host-1_..." in said.getMessage()
-    for holder in ("host-2_b", "host-3_c"):  # of another holder it may not be so
-        client.holder = holder
-        lease.leads()
-        found.append(lease.mismatch)
-    assert found == [False, True, False]
-
-
 def test_without_a_lease_to_read_the_only_replica_leads() -> None:
     only = leadership(FakeClient(), "", "host-1")  # type: ignore[arg-type]
     assert isinstance(only, OnlyReplica)
@@ -193,13 +136,3 @@ def test_after_another_host_it_leads_once_what_that_has_bound_has_ended(
     for client.holder in holders:
         found = lease.leads()
     assert found is leads
-
-
-def test_the_time_after_another_hosts_lead_ends() -> None:
-    client = FakeClient("host-2_a")
-    lease = LeaseReader(client, "ns/lease", "host-1", 0.0, handover_seconds=0.01)  # type: ignore[arg-type]
-    assert not lease.leads()
-    client.holder = "host-1_b"
-    assert not lease.leads()
-    time.sleep(0.02)
-    assert lease.leads()

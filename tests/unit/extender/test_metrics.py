@@ -25,17 +25,6 @@ def samples(metrics: Metrics, name: str) -> dict[str, tuple[dict[str, str], floa
     }
 
 
-def test_the_time_of_a_call_is_counted_from_half_a_millisecond_on() -> None:
-    metrics = Metrics()
-    metrics.calls.labels("filter").observe(0.0004)
-    found = families(metrics)["call_seconds"].samples
-    bounds = [
-        each.labels["le"] for each in found if each.name.endswith("_bucket") and each.value == 1
-    ]
-    assert (bounds[0], bounds[-2:]) == ("0.0005", ["5.0", "+Inf"])
-    assert samples(metrics, "call_seconds")["_count"] == ({"verb": "filter"}, 1.0)
-
-
 def test_every_metric_says_in_a_sentence_what_it_is() -> None:
     metrics = Metrics()
     metrics.watch("leads", "1 while it leads.", lambda: 1.0)
@@ -45,22 +34,6 @@ def test_every_metric_says_in_a_sentence_what_it_is() -> None:
         assert " " in family.documentation, name
     assert families(metrics)["leads"].documentation == "1 while it leads."
     assert families(metrics)["waiting_gangs"].documentation == "Gangs that wait."
-
-
-def test_a_watched_figure_is_read_whenever_the_metrics_are() -> None:
-    metrics, figures = Metrics(), {"planned": 1.0, "queued": 2.0}
-    metrics.watch("reservations", "Replicas with a reservation.", lambda: figures["planned"])
-    metrics.watch_by("waiting_gangs", "Gangs that wait.", "state", lambda: figures)
-    assert samples(metrics, "reservations") == {"": ({}, 1.0)}
-    figures["planned"] = 3.0
-    assert samples(metrics, "reservations") == {"": ({}, 3.0)}
-    by_state = families(metrics)["waiting_gangs"]
-    assert by_state.type == "gauge"
-    found = [(each.name, each.labels, each.value) for each in by_state.samples]
-    assert found == [
-        ("optimus_extender_waiting_gangs", {"state": "planned"}, 3.0),
-        ("optimus_extender_waiting_gangs", {"state": "queued"}, 2.0),
-    ]
 
 
 @cases(

@@ -60,25 +60,6 @@ def test_a_job_waits_while_its_kind_is_full_and_others_do_not() -> None:
     assert nodes_of(cluster, names)["j-worker-0"] == "fast"
 
 
-def test_a_gang_that_waits_is_planned_again_when_it_is_released() -> None:
-    cluster = two_kinds(fast=1, slow=9)
-    cluster.spec("j", 1, 2)
-    cluster.handlers.set_binding("uid-j", FAST)
-    names = cluster.job("j", 1, 2)
-    assert not cluster.ask(names[0]).kept
-    cluster.handlers.set_binding("uid-j", None)
-    assert set(nodes_of(cluster, names).values()) == {"slow"}
-
-
-def test_the_room_of_a_resume_is_reserved_on_nodes_of_the_kind() -> None:
-    cluster = two_kinds(fast=2, slow=3)
-    cluster.spec("j", 1, 2)
-    cluster.handlers.set_binding("uid-j", FAST)
-    cluster.rescale("j", 1, 2, leaving=False)
-    assert cluster.state.reservation_count() == 3
-    assert not cluster.ask(cluster.job("k", 1, 2)[0]).kept
-
-
 def test_what_a_profile_says() -> None:
     cluster = two_kinds(fast=2, slow=9)
     cluster.spec("j", 1, 2)
@@ -126,19 +107,6 @@ def test_a_new_jobs_workers_start_on_the_first_kind_that_holds_them() -> None:
     assert set(nodes_of(cluster, submitted(cluster, "k", 1, 3)).values()) == {"slow"}
 
 
-def test_without_an_order_it_starts_where_most_is_free() -> None:
-    cluster = two_kinds(fast=4, slow=9)
-    assert set(nodes_of(cluster, submitted(cluster, "j", 1, 3)).values()) == {"slow"}
-
-
-def test_the_ps_go_where_there_is_room_for_them() -> None:
-    cluster = two_kinds(fast=3, slow=9)
-    prefer(cluster, "fast", "slow")
-    nodes = nodes_of(cluster, submitted(cluster, "j", 1, 3))
-    assert nodes.pop("j-ps-0") == "slow"
-    assert set(nodes.values()) == {"fast"}
-
-
 def test_no_job_waits_that_fits_on_nodes_of_several_kinds() -> None:
     cluster = two_kinds(fast=2, slow=2)
     prefer(cluster, "fast", "slow")
@@ -169,30 +137,6 @@ def test_what_counts_more(
     cluster.handlers.set_job("uid-j", replace(job, **fields))
     names = cluster.job("j", 1, 2, constraints=NodeConstraints(selector))
     assert set(nodes_of(cluster, names).values()) == {node}
-
-
-def test_a_job_that_has_run_goes_where_it_fits_best() -> None:
-    cluster = two_kinds(fast=4, slow=9)
-    cluster.spec("j", 1, 2)
-    names = cluster.job("j", 1, 2)
-    assert set(nodes_of(cluster, names).values()) == {"slow"}
-    prefer(cluster, "fast", "slow")
-    cluster.delete(*names)
-    assert set(nodes_of(cluster, cluster.job("j", 1, 2)).values()) == {"slow"}
-
-
-def test_a_kind_that_its_profile_names_counts_alone() -> None:
-    cluster = two_kinds(fast=4, slow=9)
-    prefer(cluster, "slow", "fast")
-    cluster.spec("j", 1, 5)
-    cluster.handlers.set_binding("uid-j", FAST)
-    assert not cluster.ask(cluster.job("j", 1, 5)[0]).kept
-
-
-def test_the_workers_of_a_gang_without_ps_stay_with_its_master() -> None:
-    cluster = two_kinds(fast=2, slow=9)
-    prefer(cluster, "fast", "slow")
-    assert set(nodes_of(cluster, submitted(cluster, "j", 0, 2)).values()) == {"slow"}
 
 
 # --- as the autoscaler's Lease says
@@ -237,25 +181,3 @@ def test_the_holders_order_counts_while_it_renews_the_lease() -> None:
     assert reading.look(59, renewed=False) == ORDERS
     assert reading.look(2, renewed=False) == NO_ORDERS
     assert reading.look(1) == ORDERS
-
-
-def test_what_an_earlier_holder_wrote_does_not_count() -> None:
-    reading = Reading()
-    reading.lease.holder = "two"
-    assert reading.look(1) == NO_ORDERS
-    reading.lease.text = encode_kind_orders(ORDERS, "two")
-    assert reading.look(1) == ORDERS
-    reading.lease.holder = ""  # it was released
-    assert reading.look(1) == NO_ORDERS
-
-
-def test_a_lease_that_cannot_be_read_counts_for_a_minute() -> None:
-    reading = Reading()
-    reading.lease.refused = True
-    assert reading.look(59) == ORDERS
-    assert reading.look(2) == NO_ORDERS
-
-
-def test_without_an_order_there_is_none() -> None:
-    assert Reading(StoredLease("")).look(1) == NO_ORDERS
-    assert Reading(StoredLease(encode_kind_orders(NO_ORDERS, "one"))).look(1) == NO_ORDERS

@@ -29,12 +29,3 @@ def test_rules_of_pods_and_avoided_nodes_hold_whatever_the_rule(rule: str) -> No
     cluster.handlers.set_avoided("uid-j", {"a": cluster.now + 60})
     port = PodRules(ports=(HostPort(80),))
     assert planned(cluster, rules=port) == ["b", "c", "d", "e"]
-
-
-@pytest.mark.parametrize("rule", ["spread", "pack"])
-def test_nodes_of_one_kind_are_preferred_whatever_the_rule(rule: str) -> None:
-    cluster = FakeCluster({}, settings=Settings(placement=rule))
-    for name in "abcd":
-        kind = "big" if name in "ad" else "small"
-        cluster.node(name, 3, **{"node.kubernetes.io/instance-type": kind})
-    assert {*planned(cluster)} in ({"a", "d"}, {"b", "c"})

@@ -11,18 +11,17 @@ import pytest
 from extender.parts import Parts
 from extender.planner.slices import PlanningThread
 from extender.settings import Settings
-from optimus.jobs import Counts, Role
+from optimus.jobs import Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.ledger import Reservation
 from optimus.placement.queue.planning import Slice, Snapshot
-from optimus.placement.rules import HostPort, PodRules
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 from tests.cases import cases
-from tests.unit.extender.fake_cluster import FakeCluster, reasons
+from tests.unit.extender.fake_cluster import FakeCluster
 
 
 class CountingRule(Theorem1):
@@ -87,42 +86,6 @@ def test_the_end_of_a_pod_that_frees_less_than_gangs_lack_costs_no_search(
     assert searches["j4"] == 1
 
 
-def test_gangs_of_one_shape_are_searched_for_once(searches: Counter[str]) -> None:
-    cluster = counting(FakeCluster({"a": 1}))
-    for at in range(50):
-        cluster.job(f"j{at}", 1, 1)
-    cluster.planner.advance()
-    assert sum(searches.values()) == 1
-    assert reasons(cluster, "j49-ps-0") == {"job ns/j49 (1 PS + 1 worker) does not fit as a whole"}
-
-
-class SlowRule(CountingRule):
-    """Each search takes a second by ``perf_counter``."""
-
-    seconds: ClassVar[float] = 0.0
-
-    def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
-        SlowRule.seconds += 1.0
-        return super().place(gang, capacity)
-
-
-def test_a_search_that_takes_long_and_finds_nothing_is_seldom_made(searches: Counter[str]) -> None:
-    """Whenever the one node grows, its pods might fit; but each of them needs the same port."""
-    cluster = FakeCluster({"a": 2})
-    cluster.planner._planning._rule = SlowRule()
-    cluster.planner._planning._clock = lambda: SlowRule.seconds
-    names = cluster.job("j", 1, 1, rules=PodRules(ports=(HostPort(80),)))
-    for number in range(100):
-        cluster.now += 0.5
-        cluster.node("a", 3 + number)
-        cluster.planner.advance()
-    assert 2 <= searches["j"] <= 6, "50 s: one search at first, and one in ten seconds"
-    cluster.node("b", 2)
-    cluster.now += 10.0
-    cluster.planner.advance()
-    assert set(cluster.planned_nodes()) == set(names)
-
-
 def test_refusals_are_those_of_planning_everything_again() -> None:
     """Whatever comes and goes, what is remembered is what a new process finds out."""
     generator = np.random.default_rng(3)
@@ -159,15 +122,6 @@ def test_a_gang_does_not_take_the_room_of_one_before_it_whose_plan_failed() -> N
     on_lock_use(cluster, 1, lambda: cluster.other("o", 1, "a"))
     cluster.planner.advance()
     assert cluster.planned_nodes() == dict.fromkeys(first, "b")
-
-
-def test_a_reservation_smaller_than_its_pod_is_planned_again() -> None:
-    cluster = FakeCluster({"a": 3})
-    names = cluster.job("j", 1, 1)
-    cluster.planner.advance()
-    cluster.change(cluster.pods[names[1]], resources=Resources(cpu=2, pods=1))
-    assert cluster.ask(names[1]).kept == ("a",)
-    assert cluster.filter(cluster.other("o", 1), ["a"]).kept == (), "all of it is reserved"
 
 
 def test_the_invariant_checker_reports_a_node_with_less_than_is_reserved(
@@ -211,25 +165,6 @@ def test_a_gang_that_changes_while_it_is_planned_is_not_reserved_as_it_was(
     cluster.assert_not_overcommitted()
 
 
-def test_a_gang_whose_host_port_is_taken_while_it_is_planned_is_planned_elsewhere() -> None:
-    port = PodRules(ports=(HostPort(80),))
-    cluster = FakeCluster({"a": 3, "b": 2})
-    cluster.pod("j", Role.WORKER, 0, Counts(0, 1), rules=port)
-    daemon = cluster.other("daemon", 1)
-    on_lock_use(cluster, 1, lambda: cluster.change(daemon, node="a", rules=port))
-    cluster.planner.advance()
-    assert cluster.planned_nodes() == {"j-worker-0": "b"}
-
-
-def test_a_refusal_found_on_a_plan_that_was_not_reserved_is_forgotten() -> None:
-    cluster = FakeCluster({"a": 2})
-    cluster.job("first", 1, 1, priority=1)
-    second = cluster.job("second", 1, 1)
-    on_lock_use(cluster, 1, lambda: cluster.delete("first-ps-0", "first-worker-0"))
-    cluster.planner.advance()
-    assert set(cluster.planned_nodes()) == set(second)
-
-
 def test_a_slice_ends_in_time_and_the_rest_is_planned_in_the_next() -> None:
     cluster = FakeCluster({f"n{at}": 2 for at in range(5)})
     for at in range(5):
@@ -246,27 +181,6 @@ def test_a_slice_ends_in_time_and_the_rest_is_planned_in_the_next() -> None:
         sizes.append(len(cluster.planned_nodes()))
     assert sizes == [2, 4, 6, 8]
     assert len(cluster.planned_nodes()) == 10
-
-
-def test_filter_refuses_a_gang_that_is_not_planned_in_time() -> None:
-    cluster = FakeCluster({"a": 2})
-    cluster.plan = lambda: None  # type: ignore[method-assign]
-    cluster.planner._plan_now = cluster.plan
-    names = cluster.job("j", 1, 1)
-    for name in names:
-        assert reasons(cluster, name) == {"job ns/j has not been planned yet"}
-    cluster.planner.advance()
-    assert cluster.ask(names[0]).kept == ("a",)
-
-
-def test_filter_waits_for_a_plan_once_for_each_gang_and_without_the_lock() -> None:
-    cluster = FakeCluster({"a": 2})
-    waits: list[bool] = []
-    cluster.planner._plan_now = lambda: waits.append(cluster.state.lock.locked())
-    names = cluster.job("j", 1, 1)
-    for name in names:
-        cluster.ask(name)
-    assert waits == [False]
 
 
 def test_calls_events_and_planning_from_many_threads_never_overcommit() -> None:
@@ -326,71 +240,6 @@ class FakeJobs:
         cluster.delete(*names)
 
 
-def test_filter_and_events_hold_the_lock() -> None:
-    """The lock is what makes a gang all or nothing: nobody reads or writes without it."""
-    cluster = FakeCluster({"a": 9})
-    names = cluster.job("j", 1, 1)
-    pod = cluster.pods[names[0]]
-    planner, state = cluster.planner, cluster.state
-    nominations, adoption = cluster.nominations, cluster.adoption
-    planner.advance()
-    calls: dict[str, Callable[[], object]] = {
-        "filter": lambda: cluster.filter(pod, ["a"]),
-        "prioritize": lambda: cluster.prioritize(pod, ["a"]),
-        "a pod's event": lambda: cluster.other("o", 1, "a"),
-        "the end of a pod": lambda: cluster.delete("o"),
-        "a node's event": lambda: cluster.node("b", 1),
-        "a job's event": lambda: cluster.spec("k", 1, 1),
-        "a rescale": lambda: cluster.rescale("k", 1, 1, leaving=False),
-        "nominations": nominations.pending_nominations,
-        "a slice": planner.plan_slice,
-        "adoption": adoption.adopt_nominations,
-        "release": adoption.release_all,
-    }
-    for what, call in calls.items():
-        done = threading.Event()
-
-        def run(call: Callable[[], object] = call, done: threading.Event = done) -> None:
-            call()
-            done.set()
-
-        with state.lock:
-            thread = threading.Thread(target=run)
-            thread.start()
-            assert not done.wait(0.05), f"{what} did not wait for the lock"
-        thread.join(60.0)
-        assert done.is_set(), what
-
-
-@cases(
-    ("topology", "planned"),
-    {"by what is free alone": ((), {"a", "b"}), "in one rack": (("zone", "rack"), {"c", "d"})},
-)
-def test_a_gang_goes_into_one_rack_where_the_labels_are_given(
-    topology: tuple[str, ...], planned: set[str]
-) -> None:
-    cluster = FakeCluster({}, settings=Settings(topology_labels=topology, one_kind=False))
-    for name, cpu, rack in (("a", 4, "1"), ("b", 4, "2"), ("c", 3, "3"), ("d", 3, "3")):
-        cluster.node(name, cpu, zone="z", rack=rack)
-    cluster.job("job", 2, 4)
-    cluster.plan()
-    assert {*cluster.planned_nodes().values()} == planned
-
-
-def test_a_pod_that_is_being_bound_counts_where_it_goes_though_better_room_appears() -> None:
-    cluster = FakeCluster({"a": 1, "b": 1})
-    first, _ = cluster.job("j", 1, 1)
-    node = cluster.ask(first).kept[0]
-    cluster.node("c", 2)  # of the whole gang, and fewer servers
-    other = next(name for name in ("a", "b") if name != node)
-    cluster.other("o", 1, other)
-    cluster.plan()
-    held = {
-        each.replica.role: each.node for each in cluster.state.reservations.ledger.of_job("uid-j")
-    }
-    assert held == {Role.PS: node, Role.WORKER: "c"}
-
-
 def test_a_recreated_pod_of_the_same_name_is_not_the_one_that_was_answered() -> None:
     cluster = FakeCluster({"a": 1})
     (name,) = cluster.job("j", 0, 1)
@@ -401,7 +250,3 @@ def test_a_recreated_pod_of_the_same_name_is_not_the_one_that_was_answered() -> 
     cluster.plan()
     (pending,) = cluster.nominations.pending_nominations()
     assert (pending.pod, pending.assumed) == (rebuilt, False)
-
-
-def test_a_thread_that_plans_does_not_keep_its_process_alive() -> None:
-    assert PlanningThread(FakeCluster({}).planner)._thread.daemon

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from extender.state.offers import MOST_ANSWERS
-from optimus.jobs import Counts, NodeConstraints, Requirement, Role, Toleration
+from optimus.jobs import Requirement
 from optimus.placement.rules import PodRules, PodSelector, SpreadConstraint
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -60,15 +60,6 @@ def test_a_node_that_is_not_offered_is_left_out_of_the_next_plan(cluster: GroupC
     assert len(cycles[-1]) == len(names)
 
 
-def test_failed_cycles_are_no_failed_bindings(cluster: GroupCluster) -> None:
-    """Its own filters refuse the last pod; the extender is not asked about it."""
-    names = cluster.job("a", 1, 2, in_group=True)
-    for _ in range(MOST_ANSWERS + 2):
-        assert len(cluster.cycle(names[:-1])) == 2
-        cluster.now += 1
-    assert len(cluster.cycle(names)) == 3
-
-
 def test_bindings_that_fail_are(cluster: GroupCluster) -> None:
     names = cluster.job("a", 1, 2, in_group=True)
     nodes = cluster.cycle(names)
@@ -80,16 +71,6 @@ def test_bindings_that_fail_are(cluster: GroupCluster) -> None:
         answers += cluster.cycle(names[:1])
     assert nodes[0] in answers[:-1]
     assert answers[-1] != nodes[0]
-
-
-def test_what_a_failed_cycle_leaves_is_held_as_long_as_a_plan(cluster: GroupCluster) -> None:
-    """Not as long as bindings that wait for volumes."""
-    names = cluster.job("a", 1, 2, in_group=True)
-    cluster.cycle(names[:-1])
-    cluster.now += cluster.settings.reservation_seconds + 1
-    cluster.plan()
-    other = cluster.job("b", 2, 4)
-    assert [cluster.place(name) is not None for name in other] == [True] * 6
 
 
 def test_pods_that_spread_take_one_another_s_nodes() -> None:
@@ -110,21 +91,3 @@ def test_pods_that_spread_take_one_another_s_nodes() -> None:
         zones[f"z{int(node[1]) // 2}"] += 1
     assert zones == {"z0": 4, "z1": 4}
     cluster.assert_not_overcommitted()
-
-
-def test_one_pod_of_a_group_is_requeued_and_none_is_nominated(cluster: GroupCluster) -> None:
-    names = cluster.job("a", 1, 2, in_group=True)
-    cluster.ask(names[0])
-    (pending,) = cluster.nominations.pending_nominations()
-    assert pending.pod.name in names
-
-
-def test_nodes_that_are_full_with_its_own_pods_show_no_hidden_rules(
-    cluster: GroupCluster,
-) -> None:
-    counts, workers = Counts(1, 1), NodeConstraints(tolerations=(Toleration("any"),))
-    cluster.pod("a", Role.PS, 0, counts, 2, in_group=True)
-    cluster.pod("a", Role.WORKER, 0, counts, 1, in_group=True, constraints=workers)
-    (full,) = cluster.ask("a-ps-0").kept
-    assert cluster.ask("a-worker-0", [node for node in NODES if node != full]).kept
-    assert not cluster.state.unknown_rules.any_missing

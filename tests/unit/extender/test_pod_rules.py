@@ -19,7 +19,6 @@ from optimus.placement.rules import (
     selections_of,
 )
 from optimus.resources import Resources
-from optimus.snapshot import ReplicaId
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 from tests.unit.properties import examples
 
@@ -61,34 +60,6 @@ def test_of_two_jobs_that_keep_apart_one_is_placed_whole_and_one_waits() -> None
     assert None not in [cluster.place(pod.name) for pod in second]
 
 
-def test_what_is_planned_counts_like_what_is_bound() -> None:
-    cluster = cluster_of(9, 9, 9)
-    workers(cluster, "a", 2, ANTI)
-    workers(cluster, "b", 2, ANTI)
-    cluster.planner.advance()
-    assert sorted(cluster.planned_nodes()) == ["a-worker-0", "a-worker-1"]
-
-
-def test_a_gang_without_rules_respects_those_of_pods_that_run() -> None:
-    cluster = cluster_of(9, 9)
-    cluster.change(cluster.other("db", 1, "n0"), rules=ANTI)
-    plain = workers(cluster, "a", 3, None)
-    assert {cluster.place(pod.name) for pod in plain} == {"n1"}
-
-
-def test_host_ports_of_pods_that_run_are_taken() -> None:
-    port = PodRules(ports=(HostPort(80),))
-    cluster = cluster_of(9, 9, 9)
-    daemon = cluster.change(cluster.other("daemon", 1, "n1"), rules=port)
-    (worker, other) = workers(cluster, "a", 2, port)
-    assert {cluster.place(worker.name), cluster.place(other.name)} == {"n0", "n2"}
-    (third,) = workers(cluster, "b", 1, port)
-    assert cluster.place(third.name) is None
-    cluster.delete(daemon.name)
-    cluster.planner.advance()
-    assert cluster.place(third.name) == "n1"
-
-
 def test_a_refusal_for_want_of_affinity_ends_with_the_pod_that_is_wanted() -> None:
     beside = PodRules(
         affinity=(AffinityTerm("host", PodSelector((Requirement("app", "In", ("db",)),), ("ns",))),)
@@ -110,15 +81,6 @@ def test_a_gated_pod_does_not_complete_a_gang() -> None:
     assert cluster.planned_nodes() == {}
     cluster.change(second, gates=())
     assert cluster.place(first.name) == "n0"
-
-
-def test_replicas_of_one_role_with_different_selectors_are_placed() -> None:
-    cluster = cluster_of(9, 9)
-    first, second = workers(cluster, "a", 2, None)
-    for pod, name in ((first, "n0"), (second, "n1")):
-        wanted = type(pod.constraints)(selector=(("host", name),))
-        cluster.change(pod, constraints=wanted, resource_version=name)
-    assert (cluster.place(first.name), cluster.place(second.name)) == ("n0", "n1")
 
 
 # --- incremental counts against counting again
@@ -197,46 +159,3 @@ def test_kept_counts_are_those_of_counting_again(
         if event is not None:
             there[key] = event
             occupancy.add(key, event)
-
-
-def test_a_gangs_own_plan_does_not_prevent_planning_it_again() -> None:
-    occupancy, replica = Occupancy(), ReplicaId("u", Role.WORKER, 0)
-    member = Member(Role.WORKER, 0, ReplicaSpec(), None, frozenset(), LABELS, ANTI)
-    gang = Gang(JobKey("ns", "j"), "u", (member,))
-    occupancy.reserve(replica, Occupant("n0", "ns", LABELS, ANTI))
-    everything = occupancy.surroundings(gang)
-    assert everything is not None
-    assert everything.repelling == ((ANTI.anti_affinity[0], frozenset({"n0"})),)
-    without = occupancy.surroundings(gang, (replica,))
-    assert without is not None
-    assert (without.repelling, {*without.counts.values().__iter__().__next__()}) == ((), set())
-    occupancy.release(replica)
-    occupancy.release(replica)
-    assert occupancy.surroundings(gang) == without
-
-
-def test_a_pod_whose_node_opens_with_its_siblings_waits_for_them() -> None:
-    spread = PodRules(spread=(SpreadConstraint("host", 1, ALONE),))
-    cluster = cluster_of(9, 9)
-    pods = workers(cluster, "a", 4, spread)
-    cluster.planner.advance()
-    planned = cluster.planned_nodes()
-    here = [pod.name for pod in pods if planned[pod.name] == "n0"]
-    cluster.bind(here[0], "n0")
-    offered = ["n1"]  # a second pod on n0 would be two more than on n1
-    result = cluster.ask(here[1], offered)
-    assert {*result.refused.values()} == {"waiting for other pods of job ns/a to be bound first"}
-    assert result.cause == "order"
-    assert cluster.planned_nodes()[here[1]] == "n0"
-
-
-def test_a_pod_whose_siblings_are_all_bound_waits_for_none_of_them() -> None:
-    spread = PodRules(spread=(SpreadConstraint("host", 1, ALONE),))
-    cluster = cluster_of(9, 9)
-    *others, last = [pod.name for pod in workers(cluster, "a", 3, spread)]
-    for name in others:
-        assert cluster.place(name)
-    planned = cluster.planned_nodes()[last]
-    result = cluster.ask(last, [node for node in cluster.nodes if node != planned])
-    assert result.cause != "order"
-    assert cluster.planned_nodes() != {last: planned}, "its node is ruled out"

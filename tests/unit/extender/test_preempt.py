@@ -51,37 +51,6 @@ class TestOtherPods:
         pod = cluster.other("high", 1, priority=HIGH)
         assert allowed(cluster, pod, {"n1": victims(worker), "n2": victims(plain)}) == {"n2"}
 
-    def test_training_pods_are_evicted_where_nothing_else_helps(self) -> None:
-        cluster = FakeCluster({"n1": 2, "n2": 2})
-        one, two = running(cluster, "a", "n1", "n2")
-        (other,) = running(cluster, "b", "n1")
-        pod = cluster.other("high", 2, priority=HIGH)
-        offered = {"n1": victims(one, other), "n2": victims(two)}
-        assert allowed(cluster, pod, offered) == {"n2"}
-
-    def test_two_pods_of_one_job_harm_no_more_than_one(self) -> None:
-        cluster = FakeCluster({"n1": 2, "n2": 2})
-        one, two, three = running(cluster, "a", "n1", "n1", "n2")
-        pod = cluster.other("high", 2, priority=HIGH)
-        offered = {"n1": victims(one, two), "n2": victims(three)}
-        assert allowed(cluster, pod, offered) == {"n1", "n2"}
-
-    def test_pods_of_a_job_that_has_ended_are_missed_by_nobody(self) -> None:
-        cluster = FakeCluster({"n1": 1, "n2": 1})
-        (ended,) = running(cluster, "ended", "n1")
-        (runs,) = running(cluster, "runs", "n2")
-        cluster.handlers.set_job("uid-ended", None)
-        pod = cluster.other("high", 1, priority=HIGH)
-        assert allowed(cluster, pod, {"n1": victims(ended), "n2": victims(runs)}) == {"n1"}
-
-    def test_a_job_that_cannot_be_read_counts_as_running(self) -> None:
-        cluster = FakeCluster({"n1": 1, "n2": 1})
-        (unread,) = running(cluster, "unread", "n1")
-        cluster.handlers.set_job("uid-unread", None, exists=True)
-        plain = cluster.other("plain", 1, "n2")
-        pod = cluster.other("high", 1, priority=HIGH)
-        assert allowed(cluster, pod, {"n1": victims(unread), "n2": victims(plain)}) == {"n2"}
-
     def test_disruption_budgets_come_before_jobs_as_they_do_for_kube_scheduler(self) -> None:
         cluster = FakeCluster({"n1": 1, "n2": 1})
         (worker,) = running(cluster, "low", "n1")
@@ -127,10 +96,6 @@ class TestOtherPods:
         harm = {node: (found.budget_violations, len(found.uids)) for node, found in offered.items()}
         kept = allowed(cluster, cluster.other("high", 9, priority=HIGH), offered)
         assert kept == {node for node in offered if harm[node] == min(harm.values())}
-
-    def test_nothing_offered_is_nothing_allowed(self) -> None:
-        cluster = FakeCluster({})
-        assert allowed(cluster, cluster.other("high", 1, priority=HIGH), {}) == set()
 
 
 def on(jobs: Iterable[list[Pod]], node: str) -> list[Pod]:

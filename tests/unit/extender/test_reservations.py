@@ -1,7 +1,6 @@
 """What is left of nodes beside reservations: always what adding up all of them again gives."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
 
 import msgspec
@@ -14,7 +13,6 @@ from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node
 from optimus.placement.gang import Gang, Member, Placement
 from optimus.placement.ledger import Reservation
-from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
 from tests.cases import cases
@@ -187,43 +185,7 @@ def test_room_that_old_pods_still_take_is_not_subtracted_twice() -> None:
     assert setting.reservations.free().free_by_name() == {"a": cpu(2)}
 
 
-def test_a_job_of_which_all_is_bound_leaves_no_overlap_for_its_next_plan() -> None:
-    setting = Setting(a=4)
-    setting.reservations.hold(gang("j0", member(0, node="a")), Placement("j0"), 60.0, {"a": cpu(3)})
-    setting.reservations.hold(gang("j0", member(1)), Placement("j0", {replica("j0", 1): "a"}), 60.0)
-    assert setting.reservations.left("a") == cpu(3)
-
-
 # --- what a gang may use
-
-
-def test_a_gang_may_use_what_is_reserved_for_it_but_for_replicas_that_count_as_placed() -> None:
-    setting = Setting(a=4, b=4)
-    setting.hold("j0", "a", "a", "b")
-    setting.hold("j1", "a")
-    one_placed = gang("j0", member(0, node="a"), member(1), member(2))
-    reservations = setting.reservations
-    assert reservations.own_room(one_placed) == {"a": cpu(1), "b": cpu(1)}
-    assert reservations.free_for(one_placed).free_by_name() == {"a": cpu(2), "b": cpu(4)}
-    assert reservations.free().free_by_name() == {"a": cpu(1), "b": cpu(3)}, "of no gang"
-    assert reservations.own_room(gang("j2", member(0))) == {}
-
-
-def test_a_gang_may_use_what_its_old_pods_leave() -> None:
-    setting = Setting(a=4, b=2)
-    setting.cluster.set_pod(None, pod("old", 3, "a"))
-    free = setting.reservations.free_for(gang("j0", member(0)), {"a": cpu(3), "gone": cpu(9)})
-    assert free.free_by_name() == {"a": cpu(4), "b": cpu(2)}
-
-
-def test_replicas_that_count_as_placed_keep_their_reservation_when_the_rest_is_planned() -> None:
-    setting = Setting(a=4, b=4)
-    setting.hold("j0", "a", "a")
-    rest = gang("j0", member(0, node="a"), member(1))
-    setting.reservations.hold(rest, Placement("j0", {replica("j0", 1): "b"}), 90.0)
-    held = {kept.replica.index: kept.node for kept in setting.holds("j0")}
-    assert held == {0: "a", 1: "b"}
-    assert setting.reservations.left_by_node() == {"a": cpu(3), "b": cpu(3)}
 
 
 @cases(
@@ -246,33 +208,6 @@ def test_whether_a_plan_still_holds(amount: int, nodes: tuple[str, ...], fits: b
     assert setting.reservations.still_fits(gang("j0", *members), placed("j0", *nodes)) is fits
 
 
-def test_an_assumed_replica_counts_as_placed_and_a_bound_one_stays_where_it_is() -> None:
-    reservations = Setting(a=4, b=4).reservations
-    reservations.assumed |= {replica("j0", 0): "a", replica("j0", 1): "a"}
-    found = reservations.with_assumed(gang("j0", member(0), member(1, node="b"), member(2)))
-    assert [each.node for each in found.members] == ["a", "b", None]
-
-
-# --- what is reserved counts for the rules of others
-
-
-def test_a_replica_with_room_reserved_keeps_others_away_by_its_rules() -> None:
-    labels = (("app", "x"),)
-    selector = PodSelector(requirements=(), namespaces=("ns",))
-    term = AffinityTerm("zone", selector)
-    apart = replace(member(0), labels=labels, rules=PodRules(anti_affinity=(term,)))
-    setting = Setting(a=4)
-    setting.reservations.hold(gang("j0", apart), placed("j0", "a"), 60.0)
-    other = setting.reservations.with_surroundings(gang("j1", member(0)))
-    assert other.surroundings is not None
-    assert other.surroundings.repelling == ((term, frozenset({"a"})),)
-    itself = setting.reservations.with_surroundings(gang("j0", apart))
-    assert itself.surroundings is not None
-    assert itself.surroundings.repelling == (), "its own plan is no hindrance"
-    setting.reservations.release_job("j0")
-    assert setting.reservations.with_surroundings(gang("j1", member(0))).surroundings is None
-
-
 # --- priorities
 
 
@@ -291,23 +226,3 @@ def test_a_pod_takes_what_is_reserved_for_lower_priorities_as_they_were_when_it_
     assert full == {1: {"a", "b"}, 2: {"b"}, 5: {"b"}, 6: set()}
     setting.reservations.release_job("j2")
     assert setting.reservations.nodes_too_full(cpu(2), ["a", "b"], 1) == {"a"}
-
-
-# --- readers of what has changed
-
-
-def test_a_job_is_looked_at_again_once_what_is_reserved_for_it_has_changed() -> None:
-    setting = Setting(a=4)
-    reservations = setting.reservations
-    for change in (
-        lambda: setting.hold("j0", "a", "a", until=10.0),
-        lambda: reservations.release(replica("j0", 1)),
-        lambda: reservations.expire(10.0),
-    ):
-        reservations.whole_jobs |= {"j0", "j1"}
-        reservations.touched_jobs.clear()
-        change()
-        assert (reservations.whole_jobs, reservations.touched_jobs) == ({"j1"}, {"j0"})
-    assert reservations.release_job("j0") is False
-    setting.hold("j0", "a")
-    assert reservations.release_job("j0") is True

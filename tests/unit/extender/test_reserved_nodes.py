@@ -1,11 +1,9 @@
 """Which nodes are too full with reservations for a pod of no job."""
 
 from random import Random
-from typing import Any
 
 import pytest
 
-from extender.state.reservations import Reservations
 from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -46,40 +44,3 @@ def test_the_nodes_are_those_that_a_look_at_every_node_finds(seed: int) -> None:
             asked = Resources(cpu=cpu, pods=1)
             found = cluster.state.reservations.nodes_too_full(asked, tuple(cluster.nodes), 0)
             assert found == too_full_in_full(cluster, asked)
-
-
-class CountingReservations(Reservations):
-    """How often what is left of a node is computed."""
-
-    computed = 0
-
-    def left(self, node: str, besides: str | None = None) -> Resources:
-        self.computed += 1
-        return super().left(node, besides)
-
-    def _left_to(self, *arguments: Any) -> Resources:
-        self.computed += 1
-        return super()._left_to(*arguments)
-
-
-def test_a_pod_of_no_job_costs_a_look_at_the_nodes_that_have_changed() -> None:
-    cluster = FakeCluster({})
-    counting = CountingReservations(cluster.state.cluster)
-    vars(cluster.state)["reservations"] = counting
-    for part in (cluster.state.queue, cluster.state.rescales):
-        vars(part)["_reservations"] = counting
-    for index in range(100):
-        cluster.node(f"n{index}", 4)
-    for index in range(25):
-        cluster.job(f"j{index}", 4, 12, 1)
-    cluster.planner.advance()
-    names = tuple(cluster.nodes)
-    asked = Resources(cpu=1, pods=1)
-    assert counting.nodes_too_full(asked, names, 0) == {*names}
-    counting.computed = 0
-    for _ in range(50):
-        assert counting.nodes_too_full(asked, names, 0) == {*names}
-    assert counting.computed == 0
-    cluster.node("n7", 9)
-    assert counting.nodes_too_full(asked, names, 0) == {*names} - {"n7"}
-    assert counting.computed <= 2

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from extender.http.wsgi import KeepAliveWorker, check_single, options
 from extender.settings import Settings, parse
 from optimus.runtime.settings import SettingsError, address
 
@@ -103,53 +102,8 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "reservation-seconds",
-        "binding-seconds",
-        "rescale-hold-seconds",
-        "age-limit-seconds",
-        "cache-age-limit-seconds",
-    ],
-)
-def test_what_has_to_be_more_than_nothing(tmp_path: Path, key: str) -> None:
-    path = given(tmp_path, f"extender: {{{key}: 0}}")
-    with pytest.raises(SettingsError, match=f"^extender.{key}: more than 0 is expected$"):
-        parse([f"--config={path}"], {})
-
-
-def test_the_operators_version_is_one_that_can_be_compared() -> None:
-    with pytest.raises(SettingsError, match=r"^--operator-version 'newest': "):
-        parse(["--operator-version=newest"], {})
-
-
-def test_the_health_address_is_another_one() -> None:
-    with pytest.raises(SettingsError, match="an address other than that of --listen is expected"):
-        parse(["--listen=127.0.0.1:1", "--health-listen=127.0.0.1:1"], {})
-
-
 def test_addresses() -> None:
     assert address("127.0.0.1:80") == ("127.0.0.1", 80)
     assert address("[::1]:80") == ("::1", 80)
     with pytest.raises(ValueError, match="ADDRESS:PORT"):
         address(":80")
-
-
-def test_gunicorn_runs_one_worker_with_threads_whatever_the_environment_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("WEB_CONCURRENCY", "4")
-    chosen = options(Settings(listen="127.0.0.1:1", health_listen="127.0.0.1:2"))
-    assert (chosen["workers"], chosen["keepalive"]) == (1, 75)
-    assert chosen["worker_class"] is KeepAliveWorker
-    assert chosen["bind"] == "127.0.0.1:1"
-    assert (
-        options(Settings(listen="[fd00::1]:8888"))["bind"]
-        == options(Settings(listen="fd00::1:8888"))["bind"]
-        == "[fd00::1]:8888"
-    )
-    check_single(1, "KeepAliveWorker")
-    for workers, kind in ((2, "KeepAliveWorker"), (1, "sync"), (1, "gthread")):
-        with pytest.raises(SystemExit, match="one worker with threads is needed"):
-            check_single(workers, kind)

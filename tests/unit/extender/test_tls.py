@@ -12,7 +12,6 @@ import pytest
 import trustme
 
 from extender.http.tls import BadCertificate, Tls, TlsFiles
-from extender.settings import Settings
 from tests.cases import cases
 from tests.harness.waiting import LONG_SECONDS
 
@@ -157,18 +156,3 @@ def test_a_start_with_files_that_cannot_be_used_says_which(
     (issuer.folder / name).unlink()
     with pytest.raises(BadCertificate, match=f"{name}: No such file or directory"):
         Tls(issuer.files)
-
-
-def test_a_key_of_another_certificate_is_refused(issuer: Issuer) -> None:
-    before = (issuer.folder / "tls.key").read_bytes()
-    issuer.issue()
-    (issuer.folder / "tls.key").write_bytes(before)
-    with pytest.raises(BadCertificate, match="not a pair"):
-        Tls(issuer.files)
-
-
-def test_tls_is_used_where_all_three_files_are_named() -> None:
-    certificate, key, ca = Path("c"), Path("k"), Path("ca")
-    assert TlsFiles.of(Settings()) is None
-    settings = Settings(tls_cert_file=certificate, tls_private_key_file=key, client_ca_file=ca)
-    assert TlsFiles.of(settings) == TlsFiles(certificate, key, ca)

@@ -2,7 +2,6 @@
 
 import json
 
-import msgspec
 import pytest
 
 from extender.state.volumes import Volumes
@@ -123,65 +122,6 @@ def test_what_keeps_every_pod_from_being_placed(
     assert claimed(claims, volumes, *classes).problem == problem
 
 
-def test_an_unbound_claim_restricts_to_the_nodes_of_volumes_that_suit_it() -> None:
-    found = claimed([claim()], [volume("v", zone="a"), volume("w", zone="b")], LOCAL)
-    assert found.terms == (*zone("a"), *zone("b"))
-    assert found.options == (zone("a"), zone("b"))
-    assert found.beyond_plan
-
-
-def test_an_unbound_claim_for_one_pod_is_not_for_two() -> None:
-    once = claim(accessModes=["ReadWriteOncePod"])
-    assert claimed([once], [], storage_class()).exclusive
-    assert not claimed([claim()], [], storage_class()).exclusive
-
-
-def test_a_claim_that_is_being_deleted_holds_its_pods_back() -> None:
-    state = Volumes()
-    state.set_claim(None, msgspec.structs.replace(decode_claim(claim()), leaving=True))
-    assert state.claimed("ns", "c", 0).problem == "persistent volume claim c is being deleted"
-
-
-def test_what_is_gone_counts_no_longer() -> None:
-    state, free = Volumes(), decode_volume(volume(zone="a"))
-    wanted, bound = decode_claim(claim()), decode_claim(claim(annotations=BOUND, volumeName="v"))
-    local = decode_storage_class(LOCAL)
-    state.set_class(None, local)
-    state.set_volume(None, free)
-    state.set_claim(None, wanted)
-    assert state.claimed("ns", "c", 0).problem is None
-    state.set_volume(free, None)
-    assert state.claimed("ns", "c", 0).problem == (
-        "no volume of storage class s is free for persistent volume claim c"
-    )
-    state.set_claim(wanted, bound)
-    assert state.claimed("ns", "c", 0).problem == (
-        "volume v of persistent volume claim c is missing"
-    )
-    state.set_class(local, None)
-    state.set_claim(bound, wanted)
-    assert state.claimed("ns", "c", 0).problem == "storage class s does not exist"
-    state.set_claim(wanted, None)
-    assert state.claimed("ns", "c", 0).problem == "persistent volume claim c does not exist"
-
-
-def test_an_unbound_claim_restricts_to_where_its_class_provisions() -> None:
-    found = claimed([claim()], [], storage_class(allowedTopologies=ZONES))
-    assert found.options == (zone("a"), zone("b"))
-    anywhere = claimed([claim()], [volume(zone="a")], storage_class())
-    assert (anywhere.terms, anywhere.options, anywhere.beyond_plan) == (None, (), True)
-
-
-def test_a_claim_for_one_pod_is_refused_to_a_second() -> None:
-    state = Volumes()
-    once = claim(annotations=BOUND, volumeName="v", accessModes=["ReadWriteOncePod"])
-    state.set_claim(None, decode_claim(once))
-    state.set_volume(None, decode_volume(volume()))
-    assert state.claimed("ns", "c", 0) == ClaimedVolume(exclusive=True)
-    problem = "persistent volume claim c is used by another pod (ReadWriteOncePod)"
-    assert state.claimed("ns", "c", 1).problem == problem
-
-
 # --- a gang
 
 
@@ -209,15 +149,6 @@ def test_a_gang_waits_for_its_claim_and_is_placed_where_the_volume_is() -> None:
     assert sorted(filter(None, placed)) == ["n2", "n2", "n3", "n3"]
 
 
-def test_a_gang_that_is_too_large_for_the_nodes_of_its_volume_waits_whole() -> None:
-    cluster = gang_with_claim(5)
-    cluster.handlers.volume(None, decode_volume(volume(zone="b")))
-    cluster.handlers.claim(None, decode_claim(claim(annotations=BOUND, volumeName="v")))
-    assert reasons(cluster, "j-worker-0") == {
-        "job ns/j (0 PS + 5 workers) does not fit as a whole: its volumes leave too few nodes"
-    }
-
-
 def test_pods_that_share_a_claim_are_planned_beside_one_volume() -> None:
     cluster = gang_with_claim(4)
     cluster.bind(cluster.other("other", 1).name, "n0")
@@ -230,12 +161,3 @@ def test_pods_that_share_a_claim_are_planned_beside_one_volume() -> None:
     cluster.ask("j-worker-3")
     placed = [cluster.place(f"j-worker-{at}") for at in range(4)]
     assert sorted(filter(None, placed)) == ["n2", "n2", "n3", "n3"]
-
-
-def test_a_claim_for_one_pod_keeps_a_gang_of_two_waiting() -> None:
-    cluster = gang_with_claim(2)
-    once = claim(annotations=BOUND, volumeName="v", accessModes=["ReadWriteOncePod"])
-    cluster.handlers.volume(None, decode_volume(volume()))
-    cluster.handlers.claim(None, decode_claim(once))
-    (reason,) = reasons(cluster, "j-worker-0")
-    assert reason.endswith("one pod alone may mount persistent volume claim c (ReadWriteOncePod)")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from extender.http import wire
 from optimus.kube.errors import Malformed
-from optimus.kube.pods import decode_pod
 from tests.cases import cases
 
 RECORDED = Path(__file__).parents[2] / "data" / "wire"
@@ -69,26 +68,6 @@ def test_victims_are_read_in_either_form(path: Path) -> None:
 
 
 @cases(
-    ("form", "pod"),
-    {
-        "by UID": ("NodeNameToMetaVictims", {"UID": "a"}),
-        "whole": ("NodeNameToVictims", {"metadata": {"name": "p", "uid": "a"}}),
-    },
-)
-def test_budgets_that_victims_would_violate_are_passed_on(form: str, pod: object) -> None:
-    offered = {"n1": {"Pods": [pod], "NumPDBViolations": 2}, "n2": {"Pods": None}}
-    args = wire.read_preemption_args(json.dumps({"Pod": POD, form: offered}).encode())
-    assert {node: each.budget_violations for node, each in args.victims.items()} == {
-        "n1": 2,
-        "n2": 0,
-    }
-    assert wire.preempt_answer(args.victims) == (
-        b'{"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"a"}],"NumPDBViolations":2},'
-        b'"n2":{"Pods":[],"NumPDBViolations":0}}}'
-    )
-
-
-@cases(
     ("body", "sentence"),
     {
         "no JSON": (b"{", "the body is not the JSON of ExtenderPreemptionArgs: "),
@@ -111,22 +90,6 @@ def test_a_bad_body_of_preempt_is_refused_with_a_sentence(body: bytes, sentence:
 
 def args_body(**arguments: object) -> bytes:
     return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None} | arguments).encode()
-
-
-@pytest.mark.parametrize("sent_version", ["7", "8"])
-def test_a_pod_that_the_watch_has_shown_at_this_version_is_not_decoded_again(
-    sent_version: str,
-) -> None:
-    metadata = {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
-    watched = decode_pod(json.dumps({**POD, "metadata": metadata}).encode())
-    body = args_body(
-        Pod={**POD, "metadata": {**metadata, "resourceVersion": sent_version}}, NodeNames=[]
-    )
-    found = wire.read_args(
-        body, lambda uid, version: watched if (uid, version) == ("u", "7") else None
-    )
-    assert found.pod.resource_version == sent_version
-    assert (found.pod is watched) == (sent_version == "7")
 
 
 def test_the_exact_json_of_each_answer() -> None:

@@ -1,9 +1,7 @@
 """gunicorn around the application: its settings, its one worker, and the calls of a connection."""
 
 import os
-import signal
 import socket
-import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +11,6 @@ from gunicorn.http.unreader import SocketUnreader  # type: ignore[import-untyped
 from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]  # likewise
 
 from extender.http.wsgi import (
-    _PARK,
     GRACE_SECONDS,
     KEEP_ALIVE_SECONDS,
     THREADS,
@@ -21,7 +18,6 @@ from extender.http.wsgi import (
     WebhookServer,
 )
 from extender.settings import Settings
-from tests.cases import cases
 
 # --- settings
 
@@ -43,34 +39,12 @@ def test_gunicorn_runs_with_the_settings_of_the_extender_alone(
     assert cfg.control_socket_disable is True
 
 
-@cases(
-    ("chosen", "where", "line"),
-    {
-        "off": ("off", None, None),
-        "plain": ("plain", "-", "%(h)s %(m)s"),
-        "json": ("json", "-", '{"at":'),
-    },
-)
-def test_requests_are_logged_as_chosen(chosen: str, where: str | None, line: str | None) -> None:
-    cfg = WebhookServer(Settings(access_log=chosen)).cfg
-    assert cfg.accesslog == where
-    assert line is None or cfg.access_log_format.startswith(line)
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_start_with_any_other_number_of_workers_ends(workers: int) -> None:
     cfg = WebhookServer(Settings()).cfg
     cfg.when_ready(SimpleNamespace(num_workers=1))
     with pytest.raises(SystemExit, match=f"one worker with threads is needed, not {workers} "):
         cfg.when_ready(SimpleNamespace(num_workers=workers))
-
-
-@pytest.mark.parametrize("asked", [signal.SIGTTIN, signal.SIGTTOU, signal.SIGHUP])
-def test_no_signal_makes_a_second_worker(asked: signal.Signals) -> None:
-    arbiter: Any = SimpleNamespace(num_workers=1)
-    WebhookServer(Settings()).cfg.on_starting(arbiter)
-    getattr(arbiter, f"handle_{asked.name.lower().removeprefix('sig')}")()
-    assert arbiter.num_workers == 1
 
 
 # --- the application in the worker
@@ -162,77 +136,3 @@ def conn() -> Iterator[Connection]:
     yield made
     made.client.close()
     made.sock.close()
-
-
-def test_a_thread_stays_with_a_connection_while_calls_come(conn: Connection) -> None:
-    worker = Worker()
-    worker.sends = conn.client
-    conn.client.sendall(request(b"one"))
-    assert worker.handle(conn) is True, "and the connection is kept"
-    assert worker.calls == [b"one", b"next", b"next"]
-
-
-def test_a_call_that_has_come_already_goes_back_to_the_queue(conn: Connection) -> None:
-    worker = Worker()
-    conn.client.sendall(request(b"one") + request(b"two"))
-    assert worker.handle(conn) is True
-    assert worker.calls == [b"one"]
-    assert conn.parser.unreader.buf.getvalue() == request(b"two")
-
-
-def test_no_thread_waits_for_the_rest_of_a_call(conn: Connection) -> None:
-    worker, sent = Worker(), request(b"one and the rest")
-    for part in (sent[:10], sent[10:40], sent[40:-8]):
-        conn.client.sendall(part)
-        assert worker.handle(conn) is _PARK
-    conn.client.sendall(sent[-8:])
-    assert worker.handle(conn) is True
-    assert worker.calls == [b"one and the rest"]
-
-
-def test_a_connection_without_a_request_waits_without_a_thread(conn: Connection) -> None:
-    conn.initialized = False
-    worker = Worker()
-    assert worker.handle(conn) is _PARK
-    assert worker.calls == []
-
-
-def test_a_client_that_trickles_is_not_read_beyond_its_time(
-    conn: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("extender.http.wsgi.REQUEST_SECONDS", -1.0)
-    conn.client.sendall(b"P")
-    assert Worker().handle(conn) is False
-
-
-def test_some_threads_alone_stay_with_a_connection(
-    conn: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(KeepAliveWorker, "_may_stay", threading.BoundedSemaphore(1))
-    worker = Worker()
-    worker.sends = conn.client
-    with KeepAliveWorker._may_stay:
-        conn.client.sendall(request(b"one"))
-        assert worker.handle(conn) is True
-    assert worker.calls == [b"one"], "its next call has come, and another thread answers it"
-
-
-def test_a_connection_is_closed_where_gunicorn_does_not_keep_it(conn: Connection) -> None:
-    worker = Worker(keeps=False)
-    conn.client.sendall(request(b"one"))
-    assert worker.handle(conn) is False
-    assert worker.calls == [b"one"]
-
-
-def test_a_worker_that_is_to_end_takes_no_further_call(conn: Connection) -> None:
-    worker = Worker()
-    worker.sends = conn.client
-    worker.alive = False
-    conn.client.sendall(request(b"one"))
-    assert worker.handle(conn) is True
-    assert worker.calls == [b"one"]
-
-
-def test_a_connection_that_ends_is_not_kept(conn: Connection) -> None:
-    conn.client.close()
-    assert Worker().handle(conn) is False

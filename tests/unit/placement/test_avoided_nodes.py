@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import DoesNotFit, Placement
-from optimus.placement.theorem1 import Theorem1
-from optimus.placement.topology import NodePreferences
+from optimus.placement.gang import Placement
 from tests.unit.placement.exhaustive_search import gang_of
 from tests.unit.placement.random_gangs import RULE, Case, cases, nodes_of, placed
 from tests.unit.properties import examples
@@ -50,29 +48,3 @@ def test_avoided_nodes_change_no_answer_but_which_nodes(case: Case) -> None:
 def test_a_gang_of_three_avoids_a_node(cpus: dict[str, int], used: set[str]) -> None:
     gang = replace(gang_of(ps=1, workers=2), avoided=frozenset({"a"}))
     assert set(placed(gang, *nodes_of(**cpus)).nodes.values()) == used
-
-
-def test_bound_replicas_stay_on_an_avoided_node() -> None:
-    gang = gang_of(ps=1, workers=2)
-    first, *others = gang.members
-    gang = replace(gang, members=(replace(first, node="a"), *others), avoided=frozenset({"a"}))
-    assert set(placed(gang, *nodes_of(a=9, b=4)).nodes.values()) == {"b"}
-
-
-def test_preferences_hold_among_the_nodes_that_are_not_avoided() -> None:
-    nodes, free = nodes_of(a=9, b=2, c=9)
-    zones = {"a": "x", "b": "x", "c": "y"}
-    nodes = [replace(node, labels={"zone": zones[node.name]}) for node in nodes]
-    rule = Theorem1(preferences=NodePreferences(("zone",), one_kind=False))
-    gang = replace(gang_of(ps=1, workers=2), avoided=frozenset({"a"}))
-    answer = rule.place(gang, Capacity(nodes, free))
-    assert isinstance(answer, Placement)
-    assert set(answer.nodes.values()) == {"c"}
-
-
-def test_a_gang_that_fits_nowhere_is_refused_as_without_avoided_nodes() -> None:
-    gang = gang_of(ps=1, workers=2)
-    nodes, free = nodes_of(a=1, b=1)
-    refused = RULE.place(replace(gang, avoided=frozenset({"a"})), Capacity(nodes, free))
-    assert isinstance(refused, DoesNotFit)
-    assert refused == RULE.place(gang, Capacity(nodes, free))

@@ -5,7 +5,6 @@ from collections import Counter
 from dataclasses import replace
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.uneven_placement import job_of
 from optimus.jobs import (
@@ -23,7 +22,6 @@ from optimus.placement.gang import Assignment, DoesNotFit, Gang, PlacementRule
 from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources, total
-from tests.unit.placement.exhaustive_search import gang_of, spread_of
 from tests.unit.properties import examples
 from tests.unit.seeded import seeded
 
@@ -199,75 +197,6 @@ def assert_is_in_order(capacity: Capacity) -> None:
     assert capacity.count_free(found[::2]) == Counter(capacity.free[row] for row in found[::2])
 
 
-@examples(100)
-@given(
-    ps=st.integers(1, 30),
-    workers=st.integers(1, 30),
-    cpus=st.tuples(st.integers(1, 4), st.integers(1, 3)),
-)
-def test_a_whole_job_and_a_gang_get_the_same_plan_on_many_equal_nodes(
-    ps: int, workers: int, cpus: tuple[int, int]
-) -> None:
-    empty = Resources(cpu=16)
-    nodes = [Node(f"n{at:03}", empty) for at in range(80)]
-    free = {node.name: empty for node in nodes}
-    gang = gang_of(ps, workers, *cpus)
-    answer = Theorem1().place(gang, Capacity(nodes, free))
-    assert not isinstance(answer, DoesNotFit)
-    spread = spread_of(gang, answer)
-    job = replace(job_of(*(Resources(cpu=cpu) for cpu in cpus)), counts=Counts(ps, workers))
-    capacity = Capacity(nodes, free)
-    assignment = Theorem1().place_job(job, job.counts, capacity)
-    assert not isinstance(assignment, DoesNotFit)
-    assert {capacity.nodes[row].name: (p, w) for row, p, w in assignment.servers} == spread
-
-
-def test_tainted_nodes_become_a_class_of_their_own_at_the_first_question() -> None:
-    nodes = [
-        Node(f"n{at}", Resources(cpu=4), taints=(Taint("dedicated"),) if at == 2 else ())
-        for at in range(4)
-    ]
-    capacity = Capacity(nodes, {node.name: node.allocatable for node in nodes})
-    tolerant = NodeConstraints(tolerations=(Toleration("dedicated", "Exists"),))
-    assert capacity.admits(tolerant) is None
-    admitted = capacity.admits(NodeConstraints())
-    assert admitted is not None
-    assert [
-        row
-        for number in range(len(capacity.class_sizes))
-        if admitted[number]
-        for row in capacity.first_rows(number, 9)
-    ] == [0, 1, 3]
-    assert capacity.admits(tolerant) is None
-
-
-def test_a_resource_that_no_node_has_is_no_room() -> None:
-    capacity = Capacity([Node("a", Resources(cpu=9))], {"a": Resources(cpu=9)})
-    job = job_of(Resources(cpu=1), Resources(gpu=1))
-    assert isinstance(Theorem1().place_job(job, Counts(1, 1), capacity), DoesNotFit)
-    assert capacity.free_by_name() == {"a": Resources(cpu=9)}
-
-
-def test_fewer_servers_come_before_an_even_spread_around_a_chief_placed_first() -> None:
-    """An uneven plan needs three servers, the chief's among them; an even one of the same transfer
-    time four."""
-    amounts = {"a1": (1, 2), "a2": (1, 2), "a3": (1, 2), "b1": (3, 2), "b2": (6, 1)}
-    free = {name: Resources(cpu=cpu, memory=memory) for name, (cpu, memory) in amounts.items()}
-    nodes = [Node(name, free[name], {"pool": name[0]}) for name in free]
-    job = replace(
-        job_of(ONE_CPU, ONE_CPU),
-        counts=Counts(4, 3),
-        worker=ReplicaSpec(Resources(memory=1), NodeConstraints((("pool", "a"),))),
-        fixed=(FixedRole(Role.CHIEF, 1, ReplicaSpec(Resources(memory=2))),),
-    )
-    found = placed_as_gang(Theorem1(), job, (nodes, free))
-    assert found == placed_as_job(Theorem1(), job, Capacity(nodes, free))
-    assert isinstance(found, Counter)
-    assert [found[Role.PS, name] for name in amounts] == [1, 1, 0, 2, 0]
-    assert [found[Role.WORKER, name] for name in amounts] == [1, 2, 0, 0, 0]
-    assert found[Role.CHIEF, "b1"] == 1
-
-
 # --- questions and copies
 
 
@@ -282,54 +211,6 @@ def some_nodes() -> Capacity:
     ]
     free = {node.name: node.allocatable for node in nodes} | {"b": Resources(cpu=1, memory=2)}
     return Capacity(nodes, free)
-
-
-def test_what_is_free_is_corrected_for_good_where_node_and_resources_are_known() -> None:
-    capacity = some_nodes()
-    row, mark = capacity.row_of["b"], capacity.mark()
-    capacity.take(row, (1, 0))
-    assert capacity.set_free("b", Resources(cpu=3))
-    assert capacity.free_by_name()["b"] == Resources(cpu=3)
-    assert_is_in_order(capacity)
-    capacity.undo_to(mark)
-    assert capacity.free_by_name()["b"] == Resources(cpu=3), "no correction is undone"
-    capacity.take(row, (1, 0))
-    capacity.undo_to(mark)
-    assert capacity.free_by_name()["b"] == Resources(cpu=3)
-    assert not capacity.set_free("e", Resources(cpu=3)), "a node that is new"
-    assert not capacity.set_free("b", Resources(cpu=3, gpu=1)), "a resource that is new"
-    assert capacity.free_by_name()["b"] == Resources(cpu=3)
-
-
-def test_free_amounts_of_one_resource_and_of_all() -> None:
-    capacity = some_nodes()
-    assert capacity.free_of("memory") == {"a": 8, "b": 2, "c": 8, "d": 0}
-    assert capacity.free_of("gpu") == {"a": 0, "b": 0, "c": 0, "d": 0}
-    assert capacity.resources == ("cpu", "memory")
-    assert capacity.free_rows().tolist() == [[4, 8], [1, 2], [4, 8], [8, 0]]
-    assert capacity.largest_free() == (8, 8)
-    assert capacity.only([]).largest_free() == (0, 0)
-    assert Capacity([], {}).largest_free() == ()
-
-
-def test_the_nodes_that_admit_one_of_several_replicas_and_have_room() -> None:
-    capacity = some_nodes()
-    in_x = ReplicaSpec(Resources(cpu=2), NodeConstraints((("pool", "x"),)))
-    large, with_gpu = ReplicaSpec(Resources(cpu=6)), ReplicaSpec(Resources(gpu=1))
-    assert capacity.nodes_for([in_x]) == {"a"}
-    assert capacity.nodes_for([with_gpu, in_x, large]) == {"a", "d"}
-    assert capacity.nodes_for([ReplicaSpec(Resources(cpu=1))]) == {"a", "b", "d"}
-    assert capacity.nodes_for([with_gpu]) == frozenset()
-
-
-def test_only_nodes_that_admit_all_of_several_constraints_are_admitted() -> None:
-    capacity = some_nodes()
-    tolerant = Toleration("dedicated", "Exists")
-    in_y = NodeConstraints((("pool", "y"),), tolerations=(tolerant,))
-    admitted = capacity.admits(in_y, NodeConstraints())
-    assert admitted is not None
-    names = [capacity.nodes[row].name for row in range(4) if admitted[capacity.class_of(row)]]
-    assert names == ["d"]
 
 
 def test_dominant_shares_of_jobs_at_their_counts() -> None:
@@ -360,35 +241,3 @@ def test_a_copy_without_some_nodes_has_nothing_free_there() -> None:
     assert capacity.free_of("cpu") == {"a": 3, "b": 1, "c": 4, "d": 8}, "the original stays"
     capacity.undo_to(0)
     assert capacity.free_of("cpu")["a"] == 4
-
-
-def test_a_copy_of_some_nodes_alone_admits_what_these_admit() -> None:
-    capacity = some_nodes()
-    in_x = NodeConstraints((("pool", "x"),))
-    capacity.distinguish(in_x, NodeConstraints())
-    twin = capacity.only([1, 2, 3])
-    assert [node.name for node in twin.nodes] == ["b", "c", "d"]
-    assert twin.row_of == {"b": 0, "c": 1, "d": 2}
-    assert twin.free_of("cpu") == {"b": 1, "c": 4, "d": 8}
-    assert twin.allocatable == capacity.allocatable
-    assert_is_in_order(twin)
-    assert twin.nodes_for([ReplicaSpec(ONE_CPU, in_x)]) == {"b"}
-    assert twin.nodes_for([ReplicaSpec(ONE_CPU)]) == {"b", "d"}
-    assert twin.nodes_for([ReplicaSpec(ONE_CPU, NodeConstraints((("pool", "y"),)))]) == {"d"}
-    twin.take(0, (1, 0))
-    assert capacity.free_of("cpu") == {"a": 4, "b": 1, "c": 4, "d": 8}
-
-
-def test_many_new_classes_of_nodes_stay_in_order() -> None:
-    """More than the arrays have places for at first."""
-    whole = Resources(cpu=1000)
-    nodes = [Node(f"n{at:03}", whole) for at in range(300)]
-    capacity = Capacity(nodes, {node.name: whole for node in nodes})
-    for row in range(300):
-        capacity.take(row, (row,))
-    assert_is_in_order(capacity)
-    assert capacity.free_rows()[:, 0].tolist() == [1000 - row for row in range(300)]
-    assert capacity.admits(NodeConstraints()) is None
-    capacity.undo_to(0)
-    assert_is_in_order(capacity)
-    assert capacity.count_free() == {(1000,): 300}

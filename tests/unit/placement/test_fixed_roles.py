@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from optimus.jobs import JobKey, ReplicaSpec, Role
+from optimus.jobs import ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import DoesNotFit, Gang, Member, Placement
+from optimus.placement.gang import Gang, Member, Placement
 from optimus.placement.request import NodeGroups, Request
 from optimus.resources import Resources, total
 from optimus.snapshot import ReplicaId
@@ -120,15 +120,6 @@ def test_a_fixed_role_does_not_go_where_it_is_excluded(
     assert placed(gang, nodes, free).nodes[ReplicaId("uid", Role.CHIEF, 0)] == node
 
 
-def test_a_fixed_role_placed_first_does_not_go_where_it_is_excluded() -> None:
-    nodes, free = nodes_of(a=4, b=3)
-    chief = replace(fixed(Role.CHIEF, 3), excluded=frozenset({"a"}))
-    gang = with_fixed(gang_of(1, 2), chief)
-    assert placed(gang, nodes, free).nodes[ReplicaId("uid", Role.CHIEF, 0)] == "b"
-    nodes, free = nodes_of(a=4, b=2)
-    assert isinstance(RULE.place(gang, Capacity(nodes, free)), DoesNotFit)
-
-
 def test_another_node_is_tried_for_the_largest_fixed_role() -> None:
     """On the roomiest node, b, the chief leaves room for the gang but not for the evaluator."""
     free = {"a": Resources(cpu=2, memory=5), "b": Resources(cpu=7, memory=4)}
@@ -141,36 +132,3 @@ def test_another_node_is_tried_for_the_largest_fixed_role() -> None:
     gang = with_fixed(gang_of(1, 2), fixed(Role.CHIEF, 1), fixed(Role.EVALUATOR, 1))
     members = tuple(replace(m, spec=ReplicaSpec(specs[m.role])) for m in gang.members)
     placed(replace(gang, members=members), [Node(name, free[name]) for name in free], free)
-
-
-def test_a_fixed_role_that_fits_nowhere_is_refused_without_a_search_over_plans() -> None:
-    """100 PSs and 400 workers fill 250 of 5,000 nodes that all differ; the chief fits nowhere."""
-    whole = Resources(cpu=16_000)
-    nodes = [Node(f"n{at:04}", whole) for at in range(5000)]
-    free = {
-        node.name: Resources(cpu=4000 + at if at < 250 else at % 1900)
-        for at, node in enumerate(nodes)
-    }
-    gang = gang_of(100, 400, ps_cpu=2000, worker_cpu=2000)
-    capacity = Capacity(nodes, free)
-    assert isinstance(RULE.place(gang, capacity), Placement)
-    whole_gang = with_fixed(gang, fixed(Role.CHIEF, 2000))
-    assert isinstance(RULE.place(whole_gang, capacity), DoesNotFit)
-    request = Request.of_gang(whole_gang, capacity)
-    assert request is not None
-    groups = NodeGroups(request, capacity)
-    assert groups.might_fit_beside(request.fixed[0].amount, range(250)) == []
-    assert groups.might_fit_beside((1999,), range(250)) == []
-    assert groups.might_fit_beside((249,), range(250)) == [249]
-
-
-def test_a_job_of_fixed_roles_alone_is_placed() -> None:
-    nodes, free = nodes_of(a=1, b=1)
-    gang = Gang(JobKey("ns", "job"), "uid", (fixed(Role.CHIEF, 1), fixed(Role.EVALUATOR, 1)))
-    assert set(placed(gang, nodes, free).nodes.values()) == {"a", "b"}
-
-
-def test_fixed_roles_that_find_no_place_on_the_plans_servers_share_one_more() -> None:
-    nodes, free = nodes_of(a=5, b=5, c=5)
-    whole = with_fixed(gang_of(2, 3), fixed(Role.CHIEF, 1), fixed(Role.EVALUATOR, 1))
-    assert len({*placed(whole, nodes, free).nodes.values()}) == 2

@@ -1,6 +1,6 @@
 """Further tasks of placed jobs, one by one."""
 
-from optimus.jobs import NodeConstraints, ReplicaSpec, Role
+from optimus.jobs import ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Assignment, FixedAssignment, Server
@@ -24,16 +24,6 @@ def test_own_servers_come_first_then_the_node_that_is_filled_up_best() -> None:
 
     assert growing.assignment.servers == (Server(1, 0, 2), Server(2, 0, 1), Server(0, 0, 1))
     assert capacity.free == [(7,), (1,), (0,)]
-
-
-def test_what_has_no_room_is_not_added() -> None:
-    capacity = capacity_of(3)
-    growing = IncrementalPlacement(Assignment(()), capacity, TightestFit(capacity))
-
-    assert growing.add(TWO_CPUS, column=0, count=2) == 1
-    assert growing.add(TWO_CPUS, column=1, count=1) == 0
-    assert growing.add(ReplicaSpec(Resources(gpu=1)), column=1, count=1) == 0
-    assert growing.add(ONE_CPU, column=1, count=1) == 1
 
 
 def test_a_task_that_fits_nowhere_fits_again_once_something_is_given_back() -> None:
@@ -67,34 +57,6 @@ def test_the_tightest_node_is_searched_again_when_others_have_been_placed() -> N
     assert tightest.row(task) == 0
 
 
-def test_equal_specs_are_one_task() -> None:
-    tightest = TightestFit(capacity_of(1))
-
-    assert tightest.task(ONE_CPU) is tightest.task(ReplicaSpec(Resources(cpu=1)))
-    assert tightest.task(ONE_CPU) is not tightest.task(TWO_CPUS)
-
-
-def test_the_own_server_with_the_fewest_such_tasks_comes_first() -> None:
-    capacity = capacity_of(9, 9, 9)
-    before = Assignment((Server(0, 1, 3), Server(1, 5, 1), Server(2, 1, 0)))
-    growing = IncrementalPlacement(before, capacity, TightestFit(capacity))
-
-    assert growing.add(ONE_CPU, column=1, count=3) == 3
-
-    assert growing.assignment.servers == (Server(0, 1, 4), Server(1, 5, 3), Server(2, 1, 0))
-    assert capacity.free == [(8,), (7,), (9,)]
-
-
-def test_parameter_servers_are_counted_by_themselves() -> None:
-    capacity = capacity_of(9, 9)
-    before = Assignment((Server(0, 2, 0), Server(1, 1, 9)))
-    growing = IncrementalPlacement(before, capacity, TightestFit(capacity))
-
-    assert growing.add(ONE_CPU, column=0, count=1) == 1
-
-    assert growing.assignment.servers == (Server(0, 2, 0), Server(1, 2, 9))
-
-
 def test_an_own_server_that_is_full_gives_way_to_the_next_and_then_to_other_nodes() -> None:
     capacity = capacity_of(2, 5, 3)
     before = Assignment((Server(0, 0, 1), Server(1, 0, 4)))
@@ -107,38 +69,6 @@ def test_an_own_server_that_is_full_gives_way_to_the_next_and_then_to_other_node
     assert growing.assignment.servers == (Server(0, 0, 2), Server(1, 0, 6), Server(2, 0, 1))
     assert capacity.free == [(0,), (1,), (1,)]
     assert growing.add(TWO_CPUS, column=1, count=1) == 0
-
-
-def test_an_own_server_with_just_enough_room_comes_before_a_tighter_node() -> None:
-    amounts = {"n0": Resources(cpu=2, memory=9), "n1": Resources(cpu=2)}
-    capacity = Capacity([Node(name, amount) for name, amount in amounts.items()], amounts)
-    own = Assignment((Server(0, 0, 1),))
-    growing = IncrementalPlacement(own, capacity, TightestFit(capacity))
-
-    assert growing.add(TWO_CPUS, column=1, count=1) == 1
-
-    assert growing.assignment.servers == (Server(0, 0, 2),)
-
-
-def test_a_node_that_admits_no_such_task_is_none_of_those_it_fits_on() -> None:
-    whole = Resources(cpu=2)
-    nodes = [Node("n0", whole, {"pool": "x"}), Node("n1", Resources(cpu=4), {"pool": "y"})]
-    capacity = Capacity(nodes, {node.name: node.allocatable for node in nodes})
-    tightest = TightestFit(capacity)
-    in_y = ReplicaSpec(Resources(cpu=1), NodeConstraints((("pool", "y"),)))
-    task = tightest.task(in_y)
-    assert task is not None
-
-    assert tightest.row(task) == 1
-    capacity.take(1, (4,))
-    assert tightest.row(task) is None
-    assert tightest.fits_nowhere(in_y)
-    assert not tightest.any_fits_on(capacity)
-    assert not tightest.fits_nowhere(ONE_CPU), "nobody has asked"
-    assert not tightest.fits_nowhere(ReplicaSpec(Resources(gpu=1))), "no node has any"
-
-    tightest.reset(capacity_of(2, 4))
-    assert not tightest.fits_nowhere(in_y)
 
 
 def test_fixed_replicas_of_a_growing_job_stay() -> None:

@@ -20,9 +20,7 @@ from optimus.placement.rules import (
     Labels,
     PodRules,
     PodSelector,
-    Selection,
     SpreadConstraint,
-    selections_of,
 )
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
@@ -124,18 +122,6 @@ PORT = PodRules(ports=(HostPort(80),))
 NODES = [node(f"n{at}", zone="east" if at < 2 else "west") for at in range(4)]
 
 
-def test_workers_that_keep_apart_get_a_node_each() -> None:
-    assert planned(workers(3, ANTI), NODES) == {"n0": 1, "n1": 1, "n2": 1, "n3": 0}
-
-
-def test_a_host_port_is_taken_once_per_node() -> None:
-    there = [(OnePod("x", {}, PORT), NODES[0])]
-    assert planned(workers(3, PORT), NODES, there) == {"n0": 0, "n1": 1, "n2": 1, "n3": 1}
-    assert refusal_of(workers(4, PORT), NODES, there).endswith(
-        "no free host port for each of its pods"
-    )
-
-
 @pytest.mark.parametrize(
     ("one", "other", "conflict"),
     [
@@ -158,27 +144,6 @@ def test_ports_that_one_node_cannot_have_both(
     assert other.conflicts_with(one) is conflict
 
 
-def test_a_selector_without_requirements_selects_every_pod_of_its_namespaces() -> None:
-    every = PodSelector((), ("ns",))
-    assert every.matches("ns", (("app", "t"),), {})
-    assert every.matches("ns", (), {})
-    assert not every.matches("other", (), {})
-    assert not PodSelector(None, ("ns",)).matches("ns", (), {})
-
-
-def test_a_spread_counts_no_pod_that_is_being_deleted_and_affinity_does() -> None:
-    rules = PodRules(
-        affinity=(AffinityTerm(HOST, app("a")),),
-        anti_affinity=(AffinityTerm(HOST, app("b")),),
-        spread=(SpreadConstraint(HOST, 1, app("c")),),
-    )
-    assert selections_of(rules) == {
-        Selection((app("a"),)),
-        Selection((app("b"),)),
-        Selection((app("c"),), staying=True),
-    }
-
-
 def test_a_pod_that_is_there_keeps_the_gang_away() -> None:
     there = [(OnePod("ns", {"app": "b"}, ANTI), NODES[0])]
     assert planned(workers(4), NODES, there)["n0"] == 0
@@ -198,14 +163,6 @@ def test_affinity_to_itself_keeps_a_gang_in_one_zone() -> None:
     )
 
 
-def test_affinity_to_other_pods_follows_them() -> None:
-    beside = PodRules(affinity=(AffinityTerm("zone", app("db")),))
-    there = [(OnePod("ns", {"app": "db"}), NODES[3])]
-    counts = planned(workers(6, beside), NODES, there)
-    assert (counts["n0"], counts["n1"]) == (0, 0)
-    assert "affinity" in refusal_of(workers(1, beside), NODES)
-
-
 def test_a_spread_puts_as_many_in_each_zone() -> None:
     counts = planned(workers(4, SPREAD), NODES)
     assert counts["n0"] + counts["n1"] == 2
@@ -214,51 +171,6 @@ def test_a_spread_puts_as_many_in_each_zone() -> None:
     assert refusal_of(workers(4, SPREAD), nodes).endswith(
         "topology spread constraints leave too few nodes"
     )
-
-
-def test_a_spread_that_holds_in_one_order_alone_is_refused() -> None:
-    """The worker could be bound beside the PS only before it: with the PS bound, its node would
-    be two pods ahead of the other."""
-    spread = PodRules(spread=(SpreadConstraint(HOST, 1, app("a")),))
-    tolerant = ReplicaSpec(ONE, NodeConstraints((), (), (Toleration("t", "Exists"),)))
-    members = [member(Role.PS, 0, spec=tolerant), member(Role.WORKER, 0, spread)]
-    nodes = [node("n0", 0, Taint("t")), node("n1", 2)]
-    assert refusal_of(members, nodes).endswith("topology spread constraints leave too few nodes")
-    assert planned(members, [node("n0", 1), nodes[1]]) == {"n0": 1, "n1": 1}
-
-
-def test_leaving_pods_count_for_affinity_and_not_for_a_spread() -> None:
-    nodes = [node("n0", 9, zone="east"), node("n1", 9, zone="west")]
-    there = [(OnePod("ns", {"app": "a"}, leaving=True), nodes[0])]
-    assert planned(workers(2, ZONE), nodes, there) == {"n0": 2, "n1": 0}
-    assert planned(workers(2, SPREAD), nodes, there) == {"n0": 1, "n1": 1}
-
-
-def test_ps_and_workers_apart_from_their_own_kind_share_nodes() -> None:
-    members = [
-        *(
-            member(Role.PS, at, PodRules(anti_affinity=(AffinityTerm(HOST, app("ps")),)), "ps")
-            for at in range(2)
-        ),
-        *(member(Role.WORKER, at, ANTI) for at in range(2)),
-    ]
-    assert sorted(planned(members, NODES).values()) == [0, 0, 2, 2]
-
-
-def test_replicas_of_one_role_on_nodes_of_their_own() -> None:
-    members = [
-        member(
-            Role.WORKER, at, spec=ReplicaSpec(ONE, NodeConstraints(selector=((HOST, f"n{at}"),)))
-        )
-        for at in range(4)
-    ]
-    assert planned(members, NODES) == {"n0": 1, "n1": 1, "n2": 1, "n3": 1}
-
-
-def test_replicas_of_one_role_of_different_size() -> None:
-    large = ReplicaSpec(Resources(cpu=4, pods=1))
-    members = [member(Role.WORKER, 0, spec=large), member(Role.WORKER, 1)]
-    assert planned(members, [node("n0", 4), node("n1", 1)]) == {"n0": 1, "n1": 1}
 
 
 def test_a_choice_that_leaves_too_few_nodes_is_taken_back() -> None:
@@ -274,14 +186,6 @@ def test_a_choice_that_leaves_too_few_nodes_is_taken_back() -> None:
     assert isinstance(answer, Placement), answer
     assert answer.nodes[ReplicaId("uid", Role.PS, 0)] == "n2"
     planned(members, nodes)
-
-
-def test_a_gang_with_rules_goes_on_the_fewest_servers() -> None:
-    """On n0, the roomier, a second pod would be more than two ahead of n1."""
-    spread = PodRules(spread=(SpreadConstraint(HOST, 2, app("a")),))
-    nodes = [node("n0", 9), node("n1", 4)]
-    there = [(OnePod("ns", {"app": "a"}), nodes[0])]
-    assert planned(workers(3, spread), nodes, there) == {"n0": 0, "n1": 3}
 
 
 def test_a_large_gang_with_rules_is_placed() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from optimus.jobs import JobKey, ReplicaSpec, Requirement, Role
+from optimus.jobs import JobKey, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Member, Placement
@@ -17,7 +17,7 @@ from optimus.placement.queue.planning import (
     Snapshot,
 )
 from optimus.placement.queue.shortfall import GangRefusal
-from optimus.placement.rules import PodRules, PodSelector, SpreadConstraint, Surroundings
+from optimus.placement.rules import PodRules, Surroundings
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 
@@ -80,12 +80,6 @@ class Slow(Theorem1):
         return super().place(gang, capacity)
 
 
-def own_rules(name: str) -> PodRules:
-    """The rules of a job's worker, which name the job."""
-    selector = PodSelector((Requirement("job-name", "In", (name,)),), ("ns",))
-    return PodRules(spread=(SpreadConstraint("zone", 1, selector),), claims=(f"{name}-data",))
-
-
 def test_no_gang_overtakes_one_like_it_whose_search_was_costly() -> None:
     planning = Planning(Slow(), 1e6, lambda: Slow.seconds)
     queue, known = (entry("first"), entry("second")), dict[str, GangRefusal]()
@@ -103,32 +97,3 @@ def test_no_gang_overtakes_one_like_it_whose_search_was_costly() -> None:
     (placed,) = plan(3.0, 4).answers
     assert isinstance(placed, PlannedGang)
     assert placed.queued.waiting.job_uid == "first"
-
-
-def test_no_new_gang_overtakes_one_with_its_rules_whose_search_was_costly() -> None:
-    planning, reader = Planning(Slow(), 1e6, lambda: Slow.seconds), NoFuture()
-    first, second = (entry(name, own_rules(name)) for name in ("first", "second"))
-    (refused,) = planning.plan(snapshot(0.0, {"n0": 0, "n1": 0}, first), reader).answers
-    assert isinstance(refused, RefusedGang)
-    known = {"first": refused.refusal}
-
-    def plan(at: float) -> Slice:
-        return planning.plan(snapshot(at, {"n0": 4}, first, second, refusals=known), reader)
-
-    assert not plan(1.0).answers
-    (placed,) = plan(3.0).answers
-    assert isinstance(placed, PlannedGang)
-    assert placed.queued.waiting.job_uid == "first"
-
-
-def test_what_nodes_gain_counts_from_the_refusal_on() -> None:
-    """Not from an earlier plan, at which more was left."""
-    planning, waits = Planning(Theorem1(), 1e6), entry("waits")
-    (first,) = planning.plan(snapshot(0.0, {"n0": 4, "n1": 4}, entry("first")), NoFuture()).answers
-    assert isinstance(first, PlannedGang)
-    (refused,) = planning.plan(snapshot(1.0, {"n0": 0, "n1": 0}, waits), NoFuture()).answers
-    assert isinstance(refused, RefusedGang)
-    known = {"waits": refused.refusal}
-    changed = snapshot(2.0, {"n0": 2, "n1": 2}, waits, refusals=known)
-    (placed,) = planning.plan(changed, NoFuture()).answers
-    assert isinstance(placed, PlannedGang)

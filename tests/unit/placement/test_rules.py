@@ -72,35 +72,6 @@ def test_where_a_whole_job_goes_and_what_it_takes(
     assert capacity.free_of("cpu") == left
 
 
-@pytest.mark.parametrize("rule", [SPREAD, PACK])
-def test_a_whole_job_that_does_not_fit_takes_nothing(rule: PerPod) -> None:
-    job, capacity = job_of(Resources(cpu=1), Resources(cpu=1)), Capacity(NODES, FREE)
-    assert rule.place_job(job, Counts(1, 8), capacity) == DoesNotFit(
-        "job ns/job (1 PS + 8 workers) does not fit as a whole"
-    )
-    assert capacity.free_by_name() == FREE
-    unknown = job_of(Resources(cpu=1), Resources(gpu=1))
-    assert isinstance(rule.place_job(unknown, Counts(1, 1), capacity), DoesNotFit)
-    assert capacity.free_by_name() == FREE
-
-
-@pytest.mark.parametrize("rule", [SPREAD, PACK])
-def test_a_gang_placed_one_by_one_takes_nothing(rule: PerPod) -> None:
-    capacity = Capacity(NODES, FREE)
-    assert isinstance(rule.place(gang_of(1, 3), capacity), Placement)
-    assert capacity.free_by_name() == FREE
-
-
-@pytest.mark.parametrize("rule", [SPREAD, PACK])
-def test_replicas_that_ask_for_nothing_go_to_the_first_node(rule: PerPod) -> None:
-    gang, capacity = gang_of(1, 2, ps_cpu=0, worker_cpu=0), Capacity(NODES, FREE)
-    answer = rule.place(gang, capacity)
-    assert isinstance(answer, Placement)
-    assert spread_of(gang, answer) == {"a": (1, 2)}
-    job = job_of(Resources(), Resources())
-    assert rule.place_job(job, Counts(1, 2), capacity) == Assignment((Server(0, 1, 2),))
-
-
 @cases(
     ("rule", "spread"),
     {"spreading": (SPREAD, {"c": (0, 1), "d": (0, 1)}), "packing": (PACK, {"c": (0, 2)})},
@@ -114,20 +85,6 @@ def test_no_replica_goes_to_a_node_that_it_may_not_go_to(
     answer = rule.place(gang, Capacity(nodes, free))
     assert isinstance(answer, Placement)
     assert spread_of(gang, answer) == spread
-
-
-@cases(
-    ("memory", "servers"),
-    {
-        "as many as there is memory for": (1, (Server(0, 0, 2), Server(1, 0, 1))),
-        "what is not asked for does not matter": (0, (Server(0, 0, 3),)),
-    },
-)
-def test_packing_fills_a_node_in_every_resource(memory: int, servers: tuple[Server, ...]) -> None:
-    free = {"a": Resources(cpu=8, memory=2), "b": Resources(cpu=8, memory=8)}
-    capacity = Capacity([Node(name, amount) for name, amount in free.items()], free)
-    job = job_of(Resources(), Resources(cpu=2, memory=memory))
-    assert PACK.place_job(job, Counts(0, 3), capacity) == Assignment(servers)
 
 
 def waiting(
@@ -171,20 +128,9 @@ def test_order_of_gangs(first: WaitingGang, second: WaitingGang) -> None:
     assert keys[0] < keys[1]
 
 
-def test_how_long_a_gang_has_waited() -> None:
-    assert waiting("a", 1, 40).waited_seconds(100) == 60
-    assert waiting("a", 1, 100).waited_seconds(99.5) == 0, "a clock that went back"
-
-
 def test_scores() -> None:
     assert planned_scores(["a", "b"], "b") == {"a": 0, "b": 10}
     free = {"a": 4, "b": 3, "c": 1, "d": -1}
     assert free_room_scores(["a", "b", "c", "d"], free) == {"a": 10, "b": 7, "c": 2, "d": 0}
     assert free_room_scores(["a", "b", "c"], free, frozenset({"c"})) == {"a": 9, "b": 6, "c": 10}
     assert free_room_scores(["a", "unknown"], {}) == {"a": 0, "unknown": 0}
-
-
-def test_scores_of_nodes_that_are_not_known_and_of_none() -> None:
-    assert free_room_scores(["a", "unknown"], {"a": 4}) == {"a": 10, "unknown": 0}
-    assert free_room_scores(["a"], {"a": 1}) == {"a": 10}, "the least that can be free"
-    assert free_room_scores([], {"a": 4}) == {}

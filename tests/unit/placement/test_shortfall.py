@@ -14,7 +14,6 @@ from optimus.resources import Resources
 from tests.cases import cases
 
 ANYWHERE = NodeConstraints()
-ON_SSD = NodeConstraints((("disk", "ssd"),))
 EVERYWHERE = frozenset({ANYWHERE})
 
 
@@ -61,19 +60,6 @@ def test_two_roles_lack_places_each_and_together() -> None:
     assert [(each.missing, each.amount) for each in found] == [(2, (4,)), (1, (1,))]
 
 
-def test_only_nodes_that_admit_a_replica_have_places_for_it() -> None:
-    gang = gang_of(0, 3, ReplicaSpec(cpu(1), ON_SSD))
-    (found,) = shortages(gang, capacity_of(5, 1, disks=("hdd", "ssd")))
-    assert found == Shortage(2, frozenset({ON_SSD}), (1,))
-
-
-def test_places_that_suffice_by_number_leave_it_unknown_what_is_lacking() -> None:
-    (found,) = shortages(gang_of(0, 2, ReplicaSpec(cpu(2))), capacity_of(9, 9))
-    assert found == Shortage(1, EVERYWHERE, None, (0,))
-    assert found.gain((3,), (4,)) == 1
-    assert found.gain((4,), (4,)) == 0
-
-
 @cases(
     ("before", "after", "gained"),
     {
@@ -102,14 +88,6 @@ def node(name: str, **fields: object) -> Node:
     return Node(name, cpu(9), {}, **fields)  # type: ignore[arg-type]  # fields of a node
 
 
-def test_each_thing_that_was_missing_has_to_be_gained() -> None:
-    found = Shortfall([Shortage(1, EVERYWHERE, (2,)), Shortage(1, EVERYWHERE, (8,))], {"a": (1,)})
-    found.update(node("a"), (7,))
-    assert not found.is_covered()
-    found.update(node("a"), (8,))
-    assert found.is_covered()
-
-
 @cases(
     ("found", "gains"),
     {
@@ -121,14 +99,6 @@ def test_places_on_a_node(found: Node, gains: bool) -> None:
     lacking = shortfall(1)
     lacking.update(found, (9,))
     assert lacking.is_covered() is gains
-
-
-def test_a_node_that_is_closed_gains_nothing() -> None:
-    lacking = shortfall(1, closed=frozenset({"a"}))
-    lacking.update(node("a"), (9,))
-    assert not lacking.is_covered()
-    lacking.update(node("b"), (9,))
-    assert lacking.is_covered()
 
 
 # --- the thread's own copy of what is left
@@ -148,51 +118,3 @@ def two_nodes() -> CapacityCopy:
     nodes = {"a": node("a"), "b": node("b")}
     assert room.update(snapshot({"a": 4, "b": 5}, nodes)) is None, "nothing to compare with"
     return room
-
-
-def test_a_snapshot_has_what_was_and_is_left_of_nodes() -> None:
-    room = two_nodes()
-    changes = room.update(snapshot({"a": 6}))
-    assert changes is not None
-    assert (changes.before, changes.after, {*changes.altered}) == ({"a": (4,)}, {"a": (6,)}, set())
-    assert free(room) == {"a": 6, "b": 5}
-
-
-def test_what_a_slice_has_taken_is_compared_with_what_was_left_before_it() -> None:
-    room = two_nodes()
-    room.reserve({"a": cpu(3)})
-    room.reserve({"a": cpu(1), "b": cpu(1)}, 1)
-    assert free(room) == {"a": 2, "b": 6}
-    assert room.touched() == {"a": (2,), "b": (6,)}
-    changes = room.update(snapshot({"a": 1}))
-    assert changes is not None
-    assert changes.before == {"a": (4,), "b": (5,)}
-    assert changes.after["a"] == (1,)
-    assert room.touched() == {}
-    assert free(room) == {"a": 1, "b": 5}, "what was taken is forgotten: the snapshot has it"
-
-
-def test_nodes_that_come_change_or_go_are_altered() -> None:
-    room = two_nodes()
-    nodes = {"a": node("a", cordoned=True), "b": node("b"), "c": node("c")}
-    changes = room.update(snapshot({"c": 9}, nodes))
-    assert changes is not None
-    assert {*changes.altered} == {"a", "c"}
-    assert changes.after == {"a": (4,), "c": (9,)}
-    changes = room.update(snapshot({"b": None}, {"a": nodes["a"], "c": nodes["c"]}))
-    assert changes is not None
-    assert (changes.before, changes.after) == ({"b": (5,)}, {"b": (0,)})
-    assert free(room) == {"a": 4, "c": 9}
-
-
-def test_what_is_tried_on_the_copy_is_undone() -> None:
-    room = two_nodes()
-    mark = room.capacity.mark()
-    room.add({"a": cpu(2), "unknown": cpu(9)}, -1)
-    room.add({"b": Resources(gpu=1)}, 1)
-    assert free(room) == {"a": 2, "b": 5}
-    room.close(["b", "unknown"])
-    assert free(room) == {"a": 2, "b": 0}
-    assert room.touched() == {}
-    room.capacity.undo_to(mark)
-    assert free(room) == {"a": 4, "b": 5}

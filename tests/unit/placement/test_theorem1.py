@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role, Toleration
-from optimus.nodes import Node, Taint
+from optimus.jobs import Counts, Job, JobKey, ReplicaSpec, Role
+from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Assignment, DoesNotFit, Gang, Placement
 from optimus.resources import Resources
@@ -186,44 +186,6 @@ def test_where_a_gang_goes(
     assert spread_of(gang, placed(gang, nodes, free)) == spread
 
 
-def test_servers_are_not_just_the_largest_in_one_resource() -> None:
-    free = {
-        "much-cpu": Resources(cpu=100, memory=1),
-        "much-memory": Resources(cpu=1, memory=100),
-        "b": Resources(cpu=4, memory=4),
-        "c": Resources(cpu=4, memory=4),
-    }
-    gang = gang_of(2, 4)
-    spec = ReplicaSpec(Resources(cpu=1, memory=1))
-    gang = replace(gang, members=tuple(replace(member, spec=spec) for member in gang.members))
-    answer = placed(gang, [Node(name, amount) for name, amount in free.items()], free)
-    assert spread_of(gang, answer) == {"b": (1, 2), "c": (1, 2)}
-
-
-@pytest.mark.parametrize(("resource", "node"), [("cpu", "b"), ("memory", "a")])
-def test_the_server_with_most_of_the_dominant_resource_comes_first(
-    resource: str, node: str
-) -> None:
-    free = {"a": Resources(cpu=4, memory=9), "b": Resources(cpu=9, memory=4)}
-    spec = ReplicaSpec(Resources({resource: 1}))
-    gang = gang_of(1, 1)
-    gang = replace(gang, members=tuple(replace(member, spec=spec) for member in gang.members))
-    answer = placed(gang, [Node(name, amount) for name, amount in free.items()], free)
-    assert spread_of(gang, answer) == {node: (1, 1)}
-
-
-def test_pss_and_workers_in_pools_of_their_own() -> None:
-    taint = Taint("nvidia.com/gpu")
-    nodes = [Node(f"gpu{at}", Resources(cpu=9), {"gpu": "yes"}, (taint,)) for at in range(3)]
-    nodes += [Node(f"cpu{at}", Resources(cpu=9)) for at in range(3)]
-    on_gpu = NodeConstraints(
-        (("gpu", "yes"),), tolerations=(Toleration("nvidia.com/gpu", "Exists"),)
-    )
-    gang = gang_of(2, 4, worker_cpu=3, workers_on=on_gpu)
-    spread = spread_of(gang, placed(gang, nodes, {node.name: node.allocatable for node in nodes}))
-    assert spread == {"cpu0": (2, 0), "gpu0": (0, 2), "gpu1": (0, 2)}
-
-
 REFUSALS = {
     "one short": (gang_of(2, 4), {"a": 5}, "job ns/job (2 PS + 4 workers) does not fit as a whole"),
     "the chief is part of the gang": (
@@ -248,14 +210,6 @@ def test_what_does_not_fit_is_refused_whole(
     assert RULE.place(gang, Capacity(nodes, free)) == DoesNotFit(sentence)
 
 
-def test_a_resource_that_no_node_has_is_no_room() -> None:
-    nodes, free = nodes_of(a=9)
-    gang = gang_of(1, 1)
-    spec = ReplicaSpec(Resources({"nvidia.com/gpu": 1}))
-    gang = replace(gang, members=(gang.members[0], replace(gang.members[1], spec=spec)))
-    assert isinstance(RULE.place(gang, Capacity(nodes, free)), DoesNotFit)
-
-
 def test_a_half_bound_gang_is_completed_around_its_bound_replicas() -> None:
     nodes, free = nodes_of(a=2, b=9, c=9)
     gang = gang_of(2, 4)
@@ -265,22 +219,6 @@ def test_a_half_bound_gang_is_completed_around_its_bound_replicas() -> None:
     gang = replace(gang, members=bound)
     spread = spread_of(gang, placed(gang, nodes, free))
     assert spread == {"a": (1, 2), "b": (1, 2)}
-
-
-def test_a_replica_on_a_node_that_has_left_needs_no_room_again() -> None:
-    nodes, free = nodes_of(a=3)
-    gang = gang_of(1, 3)
-    lost = tuple(
-        replace(m, node="gone") if (m.role, m.index) == (Role.WORKER, 0) else m
-        for m in gang.members
-    )
-    plan = RULE.place(replace(gang, members=lost), Capacity(nodes, free))
-    assert isinstance(plan, Placement)
-    assert {(replica.role, replica.index) for replica in plan.nodes} == {
-        (Role.PS, 0),
-        (Role.WORKER, 1),
-        (Role.WORKER, 2),
-    }
 
 
 def test_forty_pods_on_five_thousand_nodes() -> None:

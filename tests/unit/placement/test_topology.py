@@ -95,18 +95,6 @@ def test_where_a_gang_of_two_pss_and_four_workers_goes(
     assert where(gang_of(2, 4), *described(nodes)) == set(expected)
 
 
-def test_nodes_without_an_instance_type_are_of_one_kind_by_what_is_allocatable() -> None:
-    sizes = {"a": (5, 64 << 30), "b": (4, (32 << 30) + 5000), "c": (4, 32 << 30)}
-    nodes = [Node(name, Resources(cpu=cpu, memory=memory)) for name, (cpu, memory) in sizes.items()]
-    assert where(gang_of(2, 4), *nodes) == {"b", "c"}
-    labels = {"a": "A100", "b": "A100", "c": "T4"}
-    nodes = [
-        Node(name, Resources(cpu=4), {"nvidia.com/gpu.product": label})
-        for name, label in labels.items()
-    ]
-    assert where(gang_of(2, 4), *nodes) == {"a", "b"}
-
-
 def test_the_rest_of_a_gang_goes_to_the_rack_of_its_bound_replicas() -> None:
     nodes = [node("a", 3, "z", "1"), node("b", 3, "z", "1"), node("c", 9, "z", "2")]
     gang = gang_of(2, 4)
@@ -114,30 +102,6 @@ def test_the_rest_of_a_gang_goes_to_the_rack_of_its_bound_replicas() -> None:
         replace(m, node="a") if (m.role, m.index) == (Role.PS, 0) else m for m in gang.members
     )
     assert where(replace(gang, members=members), *nodes) == {"a", "b"}
-
-
-def test_without_preferences_a_gang_goes_to_the_roomiest_nodes() -> None:
-    nodes = [node("a", 5, "z", "1"), node("b", 4, "z", "2"), node("c", 3, "z", "2")]
-    assert "a" in where(gang_of(2, 4), *nodes, rule=Theorem1())
-
-
-def test_a_change_of_what_is_free_counts_for_the_next_gang() -> None:
-    nodes = described({"a": "3 z/1", "b": "3 z/1", "c": "4 z/2", "d": "4 z/2"})
-    capacity = Capacity(nodes, {each.name: each.allocatable for each in nodes})
-
-    def used() -> set[str]:
-        answer = RACKS.place(gang_of(2, 4), capacity)
-        assert isinstance(answer, Placement)
-        return {*answer.nodes.values()}
-
-    assert used() == {"a", "b"}
-    mark = capacity.mark()
-    capacity.take(capacity.row_of["b"], (1,))
-    assert used() == {"c", "d"}
-    capacity.undo_to(mark)
-    assert used() == {"a", "b"}
-    capacity.set_free("b", Resources(cpu=2))
-    assert used() == {"c", "d"}
 
 
 @examples(150)

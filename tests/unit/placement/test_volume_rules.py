@@ -56,12 +56,6 @@ def test_pods_go_to_the_nodes_that_reach_their_volume() -> None:
     assert zones_of(gang, two_zones(east=9, west=1)) == BEYOND_BOTH
 
 
-def test_each_pod_goes_where_its_own_volume_is() -> None:
-    volumes = {"x": ClaimedVolume(EAST), "y": ClaimedVolume(WEST), "z": ClaimedVolume()}
-    assert zones_of(gang_with("xyy", volumes), two_zones(east=4, west=4)) == {"east": 1, "west": 2}
-    assert zones_of(gang_with("zzz", volumes), two_zones(east=0, west=2)) == {"west": 3}
-
-
 @pytest.mark.parametrize(
     ("east", "west", "expected"),
     [
@@ -76,20 +70,6 @@ def test_pods_that_share_an_unbound_claim_go_where_one_volume_is(
     assert zones_of(gang_with(["data"] * 3, SHARED), two_zones(east=east, west=west)) == expected
 
 
-def test_two_shared_claims_are_chosen_for_together() -> None:
-    volumes = {**SHARED, "other": ClaimedVolume(ANY_ZONE, (EAST, WEST))}
-    gang = gang_with(["data", "data", "data", "other", "other"], volumes)
-    assert zones_of(gang, two_zones(east=1, west=2)) == {"east": 2, "west": 3}
-
-
-def test_pods_with_claims_of_their_own_go_to_either_zone() -> None:
-    own = dict.fromkeys("xyz", SHARED["data"])
-    assert zones_of(gang_with("xyz", own), two_zones(east=1, west=1)) in (
-        {"east": 2, "west": 1},
-        {"east": 1, "west": 2},
-    )
-
-
 def test_the_rest_of_a_gang_goes_where_the_volume_of_its_bound_replica_is() -> None:
     gang = gang_with(["data"] * 3, SHARED)
     bound = (replace(gang.members[0], node="west-1"), *gang.members[1:])
@@ -98,13 +78,3 @@ def test_the_rest_of_a_gang_goes_where_the_volume_of_its_bound_replica_is() -> N
     assert zones_of(gang, two_zones(east=9, west=0)) == BEYOND_BOTH
     elsewhere = replace(gang, members=(replace(bound[0], node="gone"), *bound[1:]))
     assert zones_of(elsewhere, two_zones(east=9, west=1)) == {"east": 2}
-
-
-def test_what_keeps_every_pod_from_being_placed_is_said() -> None:
-    lost = gang_with(["data"], {"data": ClaimedVolume(problem="its claim is gone")})
-    assert zones_of(lost, two_zones(east=9, west=9)) == "its claim is gone"
-    volumes = {"data": ClaimedVolume(exclusive=True)}
-    assert zones_of(gang_with(["data"], volumes), two_zones(east=9, west=0)) == {"east": 1}
-    assert zones_of(gang_with(["data"] * 2, volumes), two_zones(east=9, west=9)) == (
-        "one pod alone may mount persistent volume claim data (ReadWriteOncePod)"
-    )
