@@ -15,7 +15,7 @@ from tests.integration.page.browser import Browser
 from tests.integration.page.conftest import ServedPage, served
 from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.browser
 
 VIEWS = {
     "overview": ("", ".jobs tbody tr"),
