@@ -55,7 +55,7 @@ def generated(page: str) -> str:
 def _table(head: Row, rows: Iterable[Row]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join(
-        f"| {' | '.join(cell.replace('|', _PIPE) or '-' for cell in line)} |" for line in lines
+        f"| {' | '.join(cell.replace('|', _PIPE) for cell in line)} |" for line in lines
     )
 
 
