@@ -2,5 +2,5 @@
 
 Nothing here imports the models that have to find it. Every constant names its source or its reason,
 and none was chosen by looking at a policy's result; the log of later changes is in
-docs/benchmarks/paper-evaluation.md. [O] is Optimus (EuroSys 2018).
+docs/benchmarks/decisions.md. [O] is Optimus (EuroSys 2018).
 """
