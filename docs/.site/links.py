@@ -17,7 +17,7 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)\s]+)\)")
 def on_config(config: Any) -> Any:
     """Put every benchmark and every design note into the navigation."""
     for title, first, folder in (
-        ("Benchmarks", [], "benchmarks"),
+        ("Benchmarks", ["benchmarks.md"], "benchmarks"),
         ("Design notes", [], "design"),
     ):
         pages = sorted(Path(config.docs_dir, folder).glob("*.md"))
