@@ -126,7 +126,8 @@ requirements: $(READY) ## update the pinned requirements and their hashes
 KUBECTL ?= kubectl
 install-yaml: ## render manifests/ into manifests/install/, which can be applied without a checkout
 	$(KUBECTL) kustomize manifests > manifests/install/uninstall.yaml
-	{ echo "# Deleting what is in this file also deletes what was learned; uninstall.yaml keeps it." && \
+	{ echo "# Deleting what is in this file also deletes what was learned; uninstall.yaml keeps it. Before either, resume what is paused:" && \
+	  echo "# kubectl -n optimus-system exec deploy/optimus-autoscaler -- python -m autoscaler.resume_all" && \
 	  $(KUBECTL) kustomize manifests/crds && echo --- && cat manifests/install/uninstall.yaml; } > manifests/install/install.yaml
 
 # IMAGE and VERSION name the image; docker-bake.json has the rest.

@@ -239,24 +239,6 @@ def test_it_is_asked_what_more_workers_would_mean(browser: Browser, page: Served
     assert browser.complaints == []
 
 
-def test_it_is_asked_when_another_job_like_one_would_start_and_end(
-    browser: Browser, page: ServedPage
-) -> None:
-    go(browser, page, "#/jobs/team-a/resnet-0", ".what-if-result p")
-    result = "document.querySelector('.arrival-result')"
-    assert browser.value(f"{result}.textContent") == ""
-    browser.value(
-        "[...document.querySelectorAll('button')]"
-        ".find((each) => each.textContent === 'Estimate start and end').click()"
-    )
-    browser.wait(f"{result}.textContent.includes('It would start')")
-    browser.wait(f"{result}.textContent.includes('It would end at')")
-    assert "Ranges have a probability of 80 %" in browser.value(f"{result}.textContent")
-    browser.value(f"{result}.scrollIntoView(); 0")
-    keep(browser, "arrival-light-1360")
-    assert browser.complaints == []
-
-
 def test_a_broken_job_says_what_is_wrong(browser: Browser, page: ServedPage) -> None:
     go(browser, page, "#/jobs/team-b/broken", ".job-head")
     browser.wait("document.body.textContent.includes('the losses are no numbers')")
