@@ -14,7 +14,7 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 # Without bytecode each pytest process compiles all tests again, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-real test-release check check-code check-units check-localcluster docs format requirements install-yaml image image-release clean
+.PHONY: help demo test test-real test-release check check-code check-units check-localcluster reference docs format requirements install-yaml image image-release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -106,6 +106,9 @@ $(DOCS)/.ready: requirements/docs.txt requirements/uv.txt
 	@"$(PYTHON)" -m venv $(DOCS)
 	@$(call INSTALL_PINNED,$(DOCS),$(DOCS)/bin/python,-r requirements/docs.txt)
 	@touch $@
+
+reference: $(READY) ## rewrite the generated parts of docs/reference.md
+	$(BIN)/python -m docs.generate_reference
 
 docs: $(DOCS)/.ready ## the documentation as a site, with every link checked: build/site/index.html
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build

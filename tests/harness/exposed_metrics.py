@@ -11,9 +11,8 @@ import extender.settings
 from extender.application import Application
 
 
-def exposed_metrics(folder: Path) -> dict[str, str]:
-    """The types of both processes' metrics by the names that they are scraped under, a histogram's
-    without suffixes; `folder` is for a kubeconfig."""
+def exposition(folder: Path) -> str:
+    """What both processes answer under ``/metrics``; ``folder`` is for a kubeconfig."""
     kubeconfig = folder / "kubeconfig"
     content = {
         "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}],
@@ -23,10 +22,14 @@ def exposed_metrics(folder: Path) -> dict[str, str]:
     }
     kubeconfig.write_text(yaml.safe_dump(content))
     application = Application(extender.settings.Settings(kubeconfig=kubeconfig))
-    text = (
-        application.metrics.text().decode()
-        + generate_latest(autoscaler.metrics.Metrics().registry).decode()
-    )
+    deciding = generate_latest(autoscaler.metrics.Metrics().registry).decode()
+    text = deciding + application.metrics.text().decode()
     application.stop()
-    found = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    return text
+
+
+def exposed_metrics(folder: Path) -> dict[str, str]:
+    """The types of both processes' metrics by the names that they are scraped under, a histogram's
+    without suffixes."""
+    found = dict(re.findall(r"^# TYPE (\S+) (\S+)$", exposition(folder), re.MULTILINE))
     return {name: kind for name, kind in found.items() if not name.endswith("_created")}

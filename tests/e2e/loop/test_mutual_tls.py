@@ -17,7 +17,7 @@ from tests.harness.optimus_cluster import SCHEDULER, OptimusCluster
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import small_job
 
-GUIDE: Final = REPOSITORY / "docs" / "operations.md"
+GUIDE: Final = REPOSITORY / "docs" / "operator-guide.md"
 CONFIG: Final = REPOSITORY / "manifests" / "mtls" / "scheduler-config.yaml"
 
 

@@ -249,47 +249,6 @@ def test_it_trains_each_example_once_in_each_epoch(
     assert process.returncode == 0, errors
 
 
-def test_the_data_service_hands_out_each_example_once(
-    frameworks: Environments, tmp_path: Path
-) -> None:
-    heading = "Data that follow the workers"
-    serves = block(heading, "**The tf.data service")
-    reads = block(heading, "Each worker of the training then reads")
-    (port,) = pick_ports(1)
-    before = f"""
-import os, tensorflow as tf
-from collections import Counter
-port, paths, numbers = {port}, [f"{{folder}}/{{part}}" for part in range(6)], iter(range(60))
-for path in paths:
-    with tf.io.TFRecordWriter(path) as writer:
-        for _ in range(10):
-            writer.write(str(next(numbers)).encode())
-{serves}
-second = service.WorkerServer(service.WorkerConfig(dispatcher_address=f"localhost:{{port}}"))
-"""
-    after = """
-for epoch in range(2):
-    seen = Counter()
-    training = [iter(read(paths, epoch, 4)) for _ in range(2)]
-    seen.update(int(text) for text in next(training[0]).numpy())
-    training.append(iter(read(paths, epoch, 4)))  # a worker that comes
-    while training:
-        for each in list(training):
-            batch = next(each, None)
-            if batch is None:
-                training.remove(each)
-            else:
-                seen.update(int(text) for text in batch.numpy())
-    assert seen == Counter(range(60)), seen
-os._exit(0)
-"""
-    script = tmp_path / "script.py"
-    script.write_text(f"folder = {str(tmp_path)!r}\n{before}{reads}{after}")
-    process = start(frameworks, "tensorflow", script, (), {})
-    _, errors = process.communicate(timeout=240)
-    assert process.returncode == 0, errors
-
-
 SAME: Final = "Parameter servers that hold the same"
 
 

@@ -148,15 +148,11 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyDown", **known, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **known)
 
-    def picture(self, *, whole: bool = False) -> bytes:
-        """What is shown as a PNG; ``whole``: with what lies below the window."""
-        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        return base64.b64decode(answer["data"])
-
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Save a picture."""
+        """Save what is shown as a PNG; ``whole``: with what lies below the window."""
+        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self.picture(whole=whole))
+        path.write_bytes(base64.b64decode(answer["data"]))
 
     def __enter__(self) -> Self:
         return self

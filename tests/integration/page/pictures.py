@@ -1,18 +1,11 @@
-"""``python -m tests.integration.page.pictures docs/images``: the README's pictures of the page.
-
-In each theme one that stands still, for readers who want no motion, and one of twenty seconds."""
+"""``python -m tests.integration.page.pictures docs/images``: the page, in each theme."""
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
-from io import BytesIO
 from math import cos, tau
 from pathlib import Path
-from typing import Final
-
-from PIL import Image
 
 from autoscaler.web.copies import ClusterCopy
 from optimus.snapshot import ClusterSnapshot
@@ -24,22 +17,6 @@ _JOBS = 28
 _TICKS = 240
 """Of two seconds each."""
 _WIDTH, _HEIGHT = 1280, 860
-_FRAME_MS = 500
-_QUALITY = 55
-
-_ATTENTION: Final = "document.querySelector('[data-group=attention]').click()"
-_JOB: Final = "document.querySelector('.line-running .job-link').click()"
-_DOWN: Final = "scrollTo(0, document.querySelector('.surface').getBoundingClientRect().top - 160)"
-_MORE: Final = (
-    "[...document.querySelectorAll('.what-if button')]"
-    ".find((each) => each.textContent === '+4 workers').click()"
-)
-_NODES: Final = "scrollTo(0, 0); location.hash = '#/nodes'"
-_SCENES: Final = (
-    *(("0", 9), (_ATTENTION, 5), (_ATTENTION, 2), (_JOB, 9)),
-    *((_DOWN, 3), (_MORE, 6), (_NODES, 6)),
-)
-"""What is done, and how many frames show it: forty together."""
 
 
 def main() -> int:
@@ -61,31 +38,10 @@ def main() -> int:
                 _show(page, tick)
             browser.look(_WIDTH, _HEIGHT, theme)
             browser.open(page.address)
-            browser.wait("!!document.querySelector('.line')")
+            browser.wait("!!document.querySelector('.jobs tbody tr')")
             _settle(browser)
             browser.screenshot(folder / f"page-{theme}.png")
-            first, *others = _frames(browser, page)
-            first.save(
-                folder / f"page-{theme}.webp",
-                save_all=True,
-                append_images=others,
-                duration=_FRAME_MS,
-                loop=0,
-                quality=_QUALITY,
-                method=6,
-            )
     return 0
-
-
-def _frames(browser: Browser, page: ServedPage) -> Iterator[Image.Image]:
-    tick = _TICKS
-    for action, frames in _SCENES:
-        browser.value(f"{action}; 0")
-        for _ in range(frames):
-            _show(page, tick)
-            tick += 1
-            _settle(browser)
-            yield Image.open(BytesIO(browser.picture()))
 
 
 def _settle(browser: Browser) -> None:

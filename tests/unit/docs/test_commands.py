@@ -1,5 +1,7 @@
-"""The optimus commands of the README run as they stand."""
+"""The optimus commands of the pages are understood, and those of the README that need no cluster
+run as they stand."""
 
+import re
 import shlex
 from typing import Final
 
@@ -7,38 +9,34 @@ import pytest
 
 from optimus.cli.commands import COMMANDS
 from optimus.cli.main import main, parser_of
-from tests.unit.docs.pages import ROOT, page
+from tests.unit.docs.pages import ROOT, Page, all_pages, page
 
-_COMMANDS: Final = [line for line in page("README.md").code if line.startswith("optimus ")]
-_LONG: Final = "simulate"
-"""Minutes: only whether its options are right is asked."""
-_ASK_A_CLUSTER: Final = (*("status", "why", "what-if", "advise"),)
-"""Likewise; ``tests/scenarios`` asks one."""
+_CALL: Final = re.compile(r"(?:\$ )?(?:kubectl )?optimus ([a-z].*)")
 
 
-def _arguments(command: str) -> list[str]:
-    return shlex.split(command, comments=True)[1:]
-
-
-def _asks_a_cluster(command: str) -> bool:
-    asked, *rest = _arguments(command)
-    return asked in _ASK_A_CLUSTER or (asked == "doctor" and not rest)
+def _calls(source: Page) -> list[list[str]]:
+    """The words of each line of a block of code that calls the command."""
+    text = source.text.replace("\\\n", " ")
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    called = [match[1] for line in lines if (match := _CALL.fullmatch(line))]
+    outputs_and_forms = {"%", "["}
+    return [shlex.split(each, comments=True) for each in called if not outputs_and_forms & {*each}]
 
 
 @pytest.mark.parametrize(
-    "command",
-    [each for each in _COMMANDS if not _asks_a_cluster(each) and each.split()[1] != _LONG],
+    "words", [each for each in _calls(page("README.md")) if "tests/data" in str(each)]
 )
 def test_a_command_of_the_readme_answers(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    assert main(_arguments(command)) == 0
+    assert main(words) == 0
     assert len(capsys.readouterr().out.splitlines()) > 1
 
 
-def test_the_options_of_every_command_of_the_readme_are_right() -> None:
-    assert len(_COMMANDS) >= len(COMMANDS)
-    for command in _COMMANDS:
-        words = _arguments(command)
+def test_the_options_of_every_command_of_a_page_are_right() -> None:
+    calls = [words for each in all_pages() for words in _calls(each)]
+    assert len(calls) > len(COMMANDS)
+    for words in calls:
         assert parser_of(COMMANDS, words).parse_args(words).command

@@ -1,13 +1,10 @@
-"""Nothing that a page names is missing: links, anchors, files, modules."""
+"""Nothing that a page names is missing: links, anchors, files, modules, targets."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
-
-import pytest
 
 from tests.unit.docs.pages import ROOT, Page, all_pages, page
 from tests.unit.docs.sources import files
@@ -41,17 +38,20 @@ def test_every_link_leads_somewhere() -> None:
     )
 
 
-def test_every_file_that_a_page_names_is_there() -> None:
+def _leads_somewhere(source: Page, link: str) -> bool:
+    if re.match(r"[a-z]+:", link):
+        return True
+    path, _, anchor = unquote(link).partition("#")
+    target = (source.path.parent / path).resolve() if path else source.path
+    if not target.is_relative_to(ROOT) or not target.exists():
+        return False
+    return not anchor or anchor in page(str(target.relative_to(ROOT))).anchors
+
+
+def test_every_file_and_module_that_a_page_names_is_there() -> None:
     assert not _wrong(
-        lambda each: (
-            name
-            for name in (part.rstrip(".") for part in _FILE.findall(each.text))
-            if not (ROOT / name).exists()
-        )
+        lambda each: (name for name in _FILE.findall(each.text) if not (ROOT / name).exists())
     )
-
-
-def test_every_program_file_that_a_page_calls_by_the_end_of_its_path_is_there() -> None:
     assert not _wrong(
         lambda each: (
             name
@@ -59,12 +59,9 @@ def test_every_program_file_that_a_page_calls_by_the_end_of_its_path_is_there() 
             if not any(path.endswith(f"/{name}") for path in _PROGRAM_FILES)
         )
     )
-
-
-def test_every_module_that_a_page_runs_can_be_run() -> None:
     assert not _wrong(
         lambda each: (
-            name for name in _in_code(each, _MODULE) if name != "venv" and not _can_be_run(name)
+            name for name in _in_code(each, _MODULE) if name != "venv" and not find_spec(name)
         )
     )
 
@@ -72,19 +69,6 @@ def test_every_module_that_a_page_runs_can_be_run() -> None:
 def test_every_target_that_a_page_makes_is_in_the_makefile() -> None:
     known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert not _wrong(lambda each: (name for name in _in_code(each, _MADE) if name not in known))
-
-
-@pytest.mark.parametrize("name", ["user-guide", "operator-guide", "reference"])
-def test_the_contents_list_of_a_long_page_has_every_heading(name: str) -> None:
-    long = page(f"docs/{name}.md")
-    head = long.text.partition("\n## ")[0]
-    title, *headings = re.findall(r"^#+ (.*)$", long.prose, re.MULTILINE)
-    listed = re.findall(r"\[([^\]]*)\]\(#[^)]*\)", head.partition("\n- ")[2])
-    assert [title, *headings] == [long.text.splitlines()[0][2:], *map(_one_line, listed)]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
@@ -99,30 +83,8 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 def _linked_pages(source: Page) -> set[str]:
     """The pages that a page leads to; a link to a folder shows what is in it."""
-    found: set[Path] = set()
-    for link in source.links:
-        target = (source.path.parent / link.partition("#")[0]).resolve()
-        found |= set(target.glob("*.md")) if target.is_dir() else {target}
-    inside = {
-        each
-        for each in found
-        if each.suffix == ".md" and each.is_file() and each.is_relative_to(ROOT)
-    }
-    return {str(each.relative_to(ROOT)) for each in inside}
-
-
-def _leads_somewhere(source: Page, link: str) -> bool:
-    if re.match(r"[a-z]+:", link):
-        return True
-    path, _, anchor = unquote(link).partition("#")
-    target = (source.path.parent / path).resolve() if path else source.path
-    if not target.is_relative_to(ROOT) or not target.exists():
-        return False
-    return not anchor or anchor in page(str(target.relative_to(ROOT))).anchors
-
-
-def _can_be_run(module: str) -> bool:
-    spec = find_spec(module)
-    return spec is not None and (
-        spec.submodule_search_locations is None or find_spec(f"{module}.__main__") is not None
-    )
+    targets = [(source.path.parent / link.partition("#")[0]).resolve() for link in source.links]
+    inside = [each for each in targets if each.is_relative_to(ROOT)]
+    found = {page for each in inside if each.is_dir() for page in each.glob("*.md")}
+    found |= {each for each in inside if each.suffix == ".md" and each.is_file()}
+    return {str(each.relative_to(ROOT)) for each in found}
