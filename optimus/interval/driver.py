@@ -24,7 +24,7 @@ from numpy.random import SeedSequence
 
 from optimus.allocation import NO_HISTORY, NO_MEMORY, JobHistory, PolicyMemory
 from optimus.allocation.namespace_shares import Owed
-from optimus.allocation.policy import Rounds, Service
+from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import (
     Action,
@@ -233,9 +233,6 @@ ROUND_PRICES: Final = 10
 ROUND_PARTS: Final = 0.6, 2.4
 """The least and the most length of such a round, in intervals: 360 and 1,440 s by default."""
 
-LIMIT_INTERVALS: Final = 6
-"""In so many intervals a job has only so many turns: an hour by default."""
-
 _SECONDS_OF_JOB: Final = 0.2
 """Least seconds between two intervals for each managed job."""
 
@@ -358,6 +355,8 @@ class IntervalDriver:
         if planned_at is None:
             return -math.inf
         if not self._weighs_restarts:
+            if self._strategies.policy.traits.time_shared:
+                return planned_at + self._round_seconds(_histories(cluster))
             return (self._round(planned_at) + 1) * config.interval_seconds
         return planned_at + self._wait_seconds(cluster, _histories(cluster))
 
@@ -375,14 +374,14 @@ class IntervalDriver:
         """What a pause or a resume is for."""
         return RescalePurpose.TURN if self._takes_turns else RescalePurpose.INTERVAL
 
-    def _rounds(self, histories: Mapping[str, JobHistory]) -> Rounds:
-        """Rounds so long that restarts take a tenth of the time, by what they have cost."""
+    def _round_seconds(self, histories: Mapping[str, JobHistory]) -> float:
+        """Of rounds in which jobs take turns: so long that restarts take a tenth of the time, by
+        what they have cost."""
         config = self._config
         prices = [price for each in histories.values() for price in each.prices]
         price_seconds = median(prices) if prices else config.interval.rescale_seconds
         least, most = (part * config.interval_seconds for part in ROUND_PARTS)
-        seconds = min(max(ROUND_PRICES * price_seconds, least), most)
-        return Rounds(seconds, limit_seconds=LIMIT_INTERVALS * config.interval_seconds)
+        return min(max(ROUND_PRICES * price_seconds, least), most)
 
     @property
     def _weighs_restarts(self) -> bool:
@@ -397,8 +396,8 @@ class IntervalDriver:
         if planned_at is None:
             return self._takes_over(timer, histories)
         passed = timer - planned_at
-        if self._takes_turns:
-            return passed >= self._rounds(histories).seconds
+        if self._strategies.policy.traits.time_shared:
+            return passed >= self._round_seconds(histories) * (1 - ROUND_SLACK)
         if not self._weighs_restarts:
             return self._round(timer) > self._round(planned_at)
         if passed >= config.interval_seconds:
@@ -528,7 +527,7 @@ class IntervalDriver:
                 received=cluster.received,
                 kind_label=self._config.kind_label,
                 may_pause=self._config.pauses,
-                rounds=self._rounds(histories) if self._takes_turns else None,
+                round_seconds=self._round_seconds(histories),
                 owed=state.owed,
                 arrived=state.arrived,
                 kind_factors=state.kind_factors,
@@ -541,6 +540,10 @@ class IntervalDriver:
         memory = PolicyMemory.from_json(plan.memory.as_json())
         memory = memory.beside(state.memory, histories.keys() - plan.answer.keys())
         plan = replace(plan, memory=memory)
+        if self._takes_turns and state.planned_at is not None:
+            # A new leader goes on with the round that has begun, which ends when it would have.
+            begun_at = memory.of_cluster().data.get("cluster", {}).get("round_at", cluster.at)
+            state.planned_at -= cluster.at - begun_at
         state.owed, state.loans = plan.owed, plan.loans
         state.kind_factors, state.kind_orders = plan.kind_factors, plan.kind_orders
         if self._stops_together:

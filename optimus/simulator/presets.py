@@ -103,7 +103,8 @@ class SchedulerConfig:
     """From a suspension until the pods have left."""
     measures_prices: bool = False
     """Whether a job's next rescale is taken to cost what its last ones did, as on a cluster, and
-    not the assumed time. Default: the published figures were measured without."""
+    not the assumed time. Default: the published figures were measured without; where jobs take
+    turns the length of a round follows."""
 
     @property
     def weighs_restarts(self) -> bool:
@@ -161,6 +162,7 @@ def preset(
         else LoopConfig(driver=rounds_driver(policy.traits)),
         forecasts=forecasts,
         pre_run=pre_run,
+        measures_prices=policy.traits.time_shared,
     )
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from autoscaler.jobs.managed import Holds
 from optimus.allocation import PolicyMemory
-from optimus.interval.settle.as_decided import MOST_TURNS
 from optimus.kube.contract import Annotation, Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.nodes import ClusterNode
@@ -261,16 +260,6 @@ def test_turns_are_not_held_back_by_the_disruption_budget(cluster: FakeCluster) 
     harness.run(24)
     harness.run_until("a", Phase.SUSPENDING, Phase.WAITING_FOR_ITS_TURN)
     assert [job.suspended for job in jobs[:2]] == [True, True]
-
-
-def test_a_job_is_not_paused_more_often_than_six_times_an_hour(cluster: FakeCluster) -> None:
-    harness = taking_turns(cluster)
-    submit(cluster, *NAMES)
-    for _ in range(30):
-        harness.run(20)
-        found = [record_of(cluster, name).turns for name in cluster.profiles]
-        lately = [sum(cluster.at - each < 6 * 20 for each in turns) for turns in found]
-        assert max(lately, default=0) <= MOST_TURNS
 
 
 def test_nobody_waits_longer_than_the_others_turns_take_and_two_rounds(
