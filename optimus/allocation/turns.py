@@ -416,12 +416,13 @@ def _contender(
     worth = {each.kind: (row, each.price) for each, row in zip(kinds, speeds, strict=True)}
     possible = frozenset(kind for kind in worth if worth[kind][0] > 0)
     held = account.holds.kind if account.holds else None
+    now = None if held is None else worth.get(held)
     contender = Contender(
         uid,
         *_demand(candidate.job),
         possible,
         held=held,
-        alike=frozenset(kind for kind in possible - {held} if worth[kind] == worth.get(held or "")),
+        alike=frozenset(kind for kind in possible - {held} if worth[kind] == now),
         is_wide=not any(_holds_workers(each, candidate.job) for each in kinds),
     )
     if remembered is None:

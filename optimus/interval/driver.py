@@ -252,8 +252,6 @@ class PendingRescale:
     interval_id: str
     decision: Decision
     job: Job
-    leaves: bool = False
-    """Whether it has been paused, as others wait for its nodes and it for theirs."""
 
 
 @dataclass(slots=True)
@@ -294,6 +292,9 @@ class DriverState:
     promised: dict[str, tuple[Counts, float]] = field(default_factory=dict)
     """By job that waits for its pods to be placed, the counts that the last interval found room
     for, and when one first did."""
+
+    swapping: frozenset[str] = frozenset()
+    """The UIDs of jobs that change nodes with each other in this interval."""
 
     resuming: dict[str, int] = field(default_factory=dict)
     """By paused job that is to run and has not begun to, the first interval that said so."""
@@ -496,6 +497,7 @@ class IntervalDriver:
     def _decide(self, cluster: ManagedCluster, histories: _Histories) -> Iterator[Instruction]:
         state = self.state
         state.intervals += 1
+        state.swapping = frozenset()
         self._offered = None  # jobs may ask for other labels by now
         self._goals.clear()
         progress = {uid: each.progress(cluster.at) for uid, each in cluster.managed.items()}
@@ -660,8 +662,6 @@ class IntervalDriver:
         free, pending = self._headroom(cluster, histories), self.state.pending
         snapshot = cluster.snapshot()
         for uid, each in list(pending.items()):
-            if each.leaves and uid in histories and histories[uid].rescaling_to == NO_COUNTS:
-                continue
             if uid not in histories or _is_stale(each, cluster.managed[uid].job, histories[uid]):
                 del pending[uid]
                 continue
@@ -692,21 +692,45 @@ class IntervalDriver:
                 own_counts=own_counts if purpose.measures else None,
                 kind=decision.kind,
             )
-        yield from self._leave(histories)
+        yield from self._swap(cluster, histories, free)
 
-    def _leave(self, histories: _Histories) -> Iterator[PauseJob]:
+    def _swap(
+        self, cluster: ManagedCluster, histories: _Histories, free: CapacityPlan
+    ) -> Iterator[BeginRescale]:
         """Where jobs that take turns wait for each other's nodes, and nothing else is on its way
-        that could make room, the first leaves its own and is resumed on the others."""
-        pending = self.state.pending
+        that could make room, they are stopped at once, and what each leaves is kept for another."""
         if not self._takes_turns or any(
             each.rescaling_to is not None for each in histories.values()
         ):
             return
-        for uid, each in pending.items():
-            if each.decision.kind is not None and not each.leaves and not histories[uid].paused:
-                pending[uid] = replace(each, leaves=True)
-                yield PauseJob(uid, each.interval_id, each.decision.reason, self._turn)
-                return
+        pending, unplaced = self.state.pending, [""]
+        moving = {
+            uid: cluster.managed[uid].job.bound_to(self._binding(each.decision.kind))
+            for uid, each in pending.items()
+            if each.decision.kind is not None and not histories[uid].paused
+        }
+        while unplaced:
+            plan = free.copy()
+            for uid in moving:
+                plan.release(uid)
+            unplaced = [
+                uid
+                for uid, job in moving.items()
+                if plan.assign(job, pending[uid].decision.counts) is not None
+            ]
+            moving = {uid: job for uid, job in moving.items() if uid not in unplaced}
+        self.state.swapping = frozenset(moving)
+        for uid in moving:
+            each = pending.pop(uid)
+            yield BeginRescale(
+                uid=uid,
+                id=self._turn.id_of(each.interval_id),
+                purpose=self._turn,
+                counts=each.decision.counts,
+                reason=each.decision.reason,
+                placement=plan.held[uid],
+                kind=each.decision.kind,
+            )
 
     def _binding(self, kind: str) -> Binding | None:
         """What holds a job to the kind of nodes that it is granted, if these have one."""
@@ -839,10 +863,12 @@ class IntervalDriver:
 
     def headroom(self, cluster: ManagedCluster, besides: str) -> CapacityPlan:
         """The capacity that is free now for one job: what its own leaving pods take counts, and
-        nothing is kept for it."""
+        all that jobs hold with which it changes nodes; nothing is kept for it."""
         plan = self._headroom(cluster, _histories(cluster), besides)
+        swapping = self.state.swapping if besides in self.state.swapping else frozenset[str]()
         for pod in cluster.snapshot().pods:
-            if pod.leaving and pod.replica is not None and pod.replica.job_uid == besides:
+            uid = "" if pod.replica is None else pod.replica.job_uid
+            if uid in swapping or (pod.leaving and uid == besides):
                 plan.take(pod.node, NONE - pod.resources)
         return plan
 

@@ -15,7 +15,6 @@ from optimus.allocation.policy import (
     Holding,
     JobAccount,
     KindCapacity,
-    Pause,
     PoolProblem,
     Refusal,
     Service,
