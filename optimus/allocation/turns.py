@@ -54,7 +54,7 @@ from optimus.resources import Resources, total
 
 _VERSION: Final = 3
 
-_SAME_SPEED: Final = 0.85
+_SAME_SPEED: Final = 0.9
 """A kind is as good as a faster one from this part of its speed on. Default: what a speed measured
 once differs by."""
 
@@ -359,17 +359,27 @@ def throughputs(account: JobAccount, counts: Counts, kinds: Sequence[str]) -> di
 
 
 def _speeds(candidate: Candidate, problem: ClusterProblem, pool: PoolProblem) -> list[float]:
-    """Of a job on each kind, the same on kinds of one price that are one for it; 0 on one whose
-    nodes cannot hold its workers, as they are cut up."""
+    """Of a job on each kind; 0 on one whose nodes cannot hold its workers, as they are cut up."""
     account, kinds = problem.account(candidate.job.uid), [each.kind for each in pool.kinds]
     known = throughputs(account, _counts(candidate.job), kinds)
     running = [speed for speed in known.values() if speed > 0]
     usual = sum(running) / len(running) if running else 1.0
-    fastest, alike = dict[float, float](), dict[str, float]()
-    for each in sorted(pool.kinds, key=lambda each: -known.get(each.kind, usual)):
-        speed, most = known.get(each.kind, usual), fastest.get(each.price, 0.0)
-        fastest[each.price] = alike[each.kind] = most if speed >= _SAME_SPEED * most > 0 else speed
-    return [alike[each.kind] if _holds_workers(each, candidate.job) else 0.0 for each in pool.kinds]
+    return [
+        known.get(each.kind, usual) if _holds_workers(each, candidate.job) else 0.0
+        for each in pool.kinds
+    ]
+
+
+def _worth(kinds: Sequence[KindCapacity], speeds: Sequence[float]) -> dict[str, tuple[float, ...]]:
+    """Of each kind on which a job runs something that is equal for those that are one for it: they
+    have the same price, and all but the speed of the fastest."""
+    fastest, worth = dict[float, float](), dict[str, tuple[float, ...]]()
+    for speed, each in sorted(zip(speeds, kinds, strict=True), key=lambda pair: -pair[0]):
+        if speed < _SAME_SPEED * fastest.get(each.price, math.inf):
+            fastest[each.price] = speed
+        if speed > 0:
+            worth[each.kind] = each.price, fastest[each.price]
+    return worth
 
 
 def _asked(
@@ -413,26 +423,24 @@ def _contender(
     kinds: Sequence[KindCapacity],
 ) -> Contender:
     uid, account = candidate.job.uid, problem.account(candidate.job.uid)
-    worth = {each.kind: (row, each.price) for each, row in zip(kinds, speeds, strict=True)}
-    possible = frozenset(kind for kind in worth if worth[kind][0] > 0)
-    held = account.holds.kind if account.holds else None
+    worth, held = _worth(kinds, speeds), account.holds.kind if account.holds else None
     now = None if held is None else worth.get(held)
     contender = Contender(
         uid,
         *_demand(candidate.job),
-        possible,
+        frozenset(worth),
         held=held,
-        alike=frozenset(kind for kind in possible - {held} if worth[kind] == now),
+        alike=frozenset(kind for kind in worth if kind != held and worth[kind] == now),
         is_wide=not any(_holds_workers(each, candidate.job) for each in kinds),
     )
     if remembered is None:
         return contender
-    since = {kind: account.received.since(remembered["mark"], kind) for kind in sorted(possible)}
+    since = {kind: account.received.since(remembered["mark"], kind) for kind in worth}
 
     def together(amounts: Mapping[str, float]) -> dict[str, float]:
         return {
-            kind: sum(amounts.get(other, 0.0) for other in since if worth[other] == worth[kind])
-            for kind in since
+            kind: sum(amounts.get(other, 0.0) for other in worth if worth[other] == worth[kind])
+            for kind in worth
         }
 
     return replace(

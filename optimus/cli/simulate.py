@@ -40,6 +40,7 @@ from optimus.simulator.presets import (
     with_pre_run,
     with_published_forecasts,
     with_weights,
+    without_costs,
 )
 from optimus.simulator.report import report_page
 from optimus.simulator.results import Simulation
@@ -164,7 +165,7 @@ class Comparison:
         if self.stops.measures_prices:
             config = replace(config, measures_prices=True)
         if self.stops.costless:
-            config = replace(config, leaving_seconds=0.0)
+            config = without_costs(config)
         return simulate(workload, with_weights(config, workload.weights), seed)
 
 

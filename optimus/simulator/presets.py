@@ -200,3 +200,11 @@ def with_weights(usual: SchedulerConfig, weights: Mapping[str, float]) -> Schedu
     fairness = replace(driver.interval.fairness, classes=weights)
     interval = replace(driver.interval, fairness=fairness)
     return with_loop(usual, driver=replace(driver, interval=interval))
+
+
+def without_costs(usual: SchedulerConfig) -> SchedulerConfig:
+    """The same configuration where restarts take no time, which is known."""
+    driver = usual.loop.driver
+    interval = replace(driver.interval, rescale_seconds=0.0)
+    free = with_loop(usual, driver=replace(driver, interval=interval))
+    return replace(free, leaving_seconds=0.0)
