@@ -138,7 +138,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     count, known = whole_number(1), ", ".join(_POLICIES)
     policies = f"of {known}, or {_ALL}; ratios refer to the first (default: {usual})"
     add("--policies", type=_policies, default=USUAL_POLICIES, metavar="NAME,...", help=policies)
-    chosen = "options of policies, YAML or JSON: {gavel-las: {reset-seconds: 600}, ...}"
+    chosen = "options of policies, YAML or JSON: {gavel-las: {reset-rounds: 3}, ...}"
     add("--policy-config", type=Path, metavar="FILE", help=chosen)
     placement = "for all policies (default: the one that goes with each)"
     add("--placement", choices=sorted(PLACEMENT_RULES), help=placement)
