@@ -1,11 +1,11 @@
 """Whether time-sharing policies give the shares that they announce, on the embedded control plane.
 
 ``python -m benchmarks.live_turns [--policy NAME ...] [--rounds 10]`` runs both processes from
-``manifests/`` beside the embedded control plane: six equal light jobs, whose pods are processes of
-this machine, on a node of each of two kinds that hold two jobs each. Printed is one line of CSV for
-each job after so many rounds: the mean of the shares announced at the beginning of each round, the
-part of the time that the job has held its nodes, both as parts of the sum over all jobs, and how
-often it was paused."""
+``manifests/`` beside the embedded control plane: six light jobs that differ in their length alone,
+whose pods are processes of this machine, on a node of each of two kinds that hold two jobs each.
+Printed is one line of CSV for each job after so many rounds: the mean of the shares announced at
+the beginning of each round, the part of the time that the job has held its nodes, both as parts of
+the sum over all jobs, and how often it was paused."""
 
 import argparse
 import csv
@@ -27,6 +27,8 @@ from tests.harness.scenario import Scenario, scenario_namespace
 from tests.harness.two_kinds import nodes_of_two_kinds, one_kind_job
 
 JOBS = 6
+EPOCHS = 10_000
+"""Of the shortest job: none ends meanwhile, and one that is shorter stays so."""
 
 
 def record_of(scenario: Scenario, job: LightJob) -> JobRecord:
@@ -43,7 +45,13 @@ def announced(record: JobRecord) -> float:
 
 def measured(scenario: Scenario, rounds: int) -> Iterator[tuple[str, float, float, int]]:
     """Of each job its name, its share as announced and as received, and its pauses."""
-    jobs = [one_kind_job(f"job-{number}") for number in range(JOBS)]
+    jobs = [
+        replace(
+            one_kind_job(f"job-{number}"),
+            annotations={"optimus.dl/target-epochs": f"{EPOCHS * (number + 1)}"},
+        )
+        for number in range(JOBS)
+    ]
     scenario.submit(*jobs)
     scenario.wait(
         lambda: all(announced(record_of(scenario, job)) > 0 for job in jobs[:4]), "shares are set"
@@ -86,7 +94,7 @@ def main() -> None:
                 **QUICK_TUNING.autoscaler,
                 "policy": policy,
                 "profiling_samples": "1",
-                "interval_seconds": "20",
+                "interval_seconds": "12",
                 "rescale_cost_seconds": "4",
             },
         )
