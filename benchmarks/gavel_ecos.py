@@ -13,7 +13,6 @@ import numpy as np
 
 from benchmarks.gavel_rounds import CLUSTERS, Rule, of_jobs, read_trace, replay
 from optimus.allocation.time_shares import SharesProblem, Values
-from optimus.allocation.turns import Notes
 
 Objective = Callable[[Any, Any, SharesProblem], Any]
 """From cvxpy, the variables of shape (jobs, kinds) and the problem."""
@@ -64,10 +63,8 @@ def main() -> None:
     for trace, workers in CLUSTERS.items():
         for name, (objective, shuffles) in PROGRAMMES.items():
 
-            def shares(
-                problem: SharesProblem, objective: Objective = objective
-            ) -> tuple[Values, Notes]:
-                return shares_of(objective, problem), [{}] * len(problem.weights)
+            def shares(problem: SharesProblem, objective: Objective = objective) -> Values:
+                return shares_of(objective, problem)
 
             found = replay(read_trace(trace), workers, Rule(of_jobs(shares), shuffles=shuffles))
             print(f"{trace}, {name}: {found.hours[0]:.4f} h, {found.hours[1]:.4f} h", flush=True)

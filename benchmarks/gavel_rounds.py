@@ -27,7 +27,7 @@ from scipy.sparse import eye_array, kron, vstack
 
 from benchmarks.gavel_allox import allox
 from benchmarks.gavel_space_sharing import Gandiva, Pairs, max_min_of_pairs
-from optimus.allocation.time_shares import SharesProblem, Values, solved
+from optimus.allocation.time_shares import SharesProblem, TimeShares, Values, solved
 from optimus.allocation.turns import Notes
 from optimus.policies.gavel_cost import GavelCostPolicy
 from optimus.policies.gavel_fifo import GavelFifoPolicy
@@ -49,7 +49,7 @@ CLUSTERS = {
 ROUND_SECONDS, RESET_SECONDS = 360.0, 1920.0
 _HALF_ROUND = ROUND_SECONDS / 2
 
-Shares = Callable[[SharesProblem], tuple[Values, Notes]]
+Shares = Callable[[SharesProblem], Values]
 SharesOfPairs = Callable[[SharesProblem, Pairs], tuple[Values, Notes]]
 """Of shape (jobs + pairs, kinds); without pairs, (jobs, kinds)."""
 
@@ -80,9 +80,16 @@ class Rule:
     """Whether jobs may share their workers."""
 
 
-def of_jobs(shares: Shares) -> Callable[[int], SharesOfPairs]:
+def no_notes(problem: SharesProblem) -> Notes:
+    """Of a policy that remembers nothing."""
+    return [{}] * len(problem.weights)
+
+
+def of_jobs(
+    shares: Shares, notes: Callable[[SharesProblem], Notes] = no_notes
+) -> Callable[[int], SharesOfPairs]:
     """A policy by which each job has its workers for itself."""
-    return lambda _seed: lambda problem, _pairs: shares(problem)
+    return lambda _seed: lambda problem, _pairs: (shares(problem), notes(problem))
 
 
 @dataclass
@@ -338,15 +345,21 @@ def turn_of(unit: Unit, kind: int, now: float) -> Turn:
     return Turn(end, unit, kind, steps)
 
 
-def of_first_kind(rule: Shares) -> Shares:
-    """A policy without throughputs of kinds: each job as fast everywhere as on the first kind, and
-    its share of all workers spread evenly over the kinds."""
+def max_min(problem: SharesProblem) -> Values:
+    """Max-min fairness by one programme, as published: jobs that do not bound the smallest
+    throughput are raised no further."""
+    lift = problem.weights * problem.usual / problem.workers[:, 0]
+    lift = np.round(lift / lift.max(), 12)
+    return TimeShares(problem, lift).raise_floors(lift).shares
 
-    def shares(problem: SharesProblem) -> tuple[Values, Notes]:
-        found, notes = rule(alike(problem).without_kinds())
-        return alike(problem).spread(found), notes
 
-    return shares
+def without_kinds(rule: Shares, problem: SharesProblem) -> Values:
+    """What a policy gives that takes all nodes for one kind, on which each job has the speed of its
+    fastest: each job's share, spread evenly over the kinds on which it runs."""
+    best, whole = problem.speeds.max(axis=1)[:, None], problem.capacity.sum(axis=0)[None]
+    of_all = {"nodes": problem.nodes.sum(keepdims=True), "prices": problem.prices[:1]}
+    found = rule(replace(problem, speeds=best, capacity=whole, kinds=("",), **of_all))
+    return np.where(problem.speeds > 0, np.round(found * problem.equal, 6), 0.0)
 
 
 def alike(problem: SharesProblem) -> SharesProblem:
@@ -354,18 +367,11 @@ def alike(problem: SharesProblem) -> SharesProblem:
     return replace(problem, speeds=np.repeat(problem.speeds[:, :1], len(KINDS), axis=1))
 
 
-def fifo_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
-    """The authors' FIFO gives a job a kind on which it cannot run, where no other is left; the job
-    then waits in front of the nodes that it keeps from others."""
-    able = np.where(problem.speeds > 0, problem.speeds, 1e-9)
-    return GavelFifoPolicy().shares(replace(problem, speeds=able))
-
-
-def throughput_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
+def throughput_as_coded(problem: SharesProblem) -> Values:
     """The largest sum of throughputs leaves many jobs without a share. The authors' solver gives
     each of these less than 1e-6, the more the less the sum loses by it, and that ranks them for
     what is left over. Here the reduced cost says what the sum would lose."""
-    shares, notes = GavelThroughputPolicy(normalised=False).shares(problem)
+    shares = TimeShares(problem).maximise(problem.speeds)
     jobs, kinds = shares.shape
     time = kron(eye_array(jobs), np.ones((1, kinds)))
     taken = kron(problem.workers.T, eye_array(kinds))
@@ -374,27 +380,33 @@ def throughput_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
     columns = np.zeros(len(worth)), np.full(len(worth), np.inf)
     found = solved(worth, vstack([time, taken]), (np.full(len(most), -np.inf), most), columns)
     lost = np.maximum(np.abs(found.col_dual), 1e-6).reshape(jobs, kinds)
-    return np.where(shares > 0, shares, 1e-12 / lost), notes
+    return np.where(shares > 0, shares, 1e-12 / lost)
 
 
-_ONCE = GavelLasPolicy(levels=False).shares
-_MOST = GavelThroughputPolicy().shares
+_LAS, _FTF, _MAKESPAN = GavelLasPolicy(), GavelFtfPolicy(), GavelMakespanPolicy()
 RULES: Mapping[str, Rule] = {
-    "max_min_fairness": Rule(of_jobs(of_first_kind(_ONCE)), shuffles=True),
-    "max_min_fairness_perf": Rule(of_jobs(_ONCE)),
-    "max_min_fairness_packed": Rule(lambda _seed: max_min_of_pairs, pairs=True),
-    "max_min_fairness_water_filling_perf": Rule(of_jobs(GavelLasPolicy().shares)),
-    "finish_time_fairness": Rule(
-        of_jobs(lambda problem: GavelFtfPolicy().shares(alike(problem))), shuffles=True
+    "max_min_fairness": Rule(
+        of_jobs(lambda problem: without_kinds(max_min, alike(problem))), shuffles=True
     ),
-    "finish_time_fairness_perf": Rule(of_jobs(GavelFtfPolicy().shares)),
-    "fifo_perf": Rule(of_jobs(fifo_as_coded), fills=False),
-    "allox": Rule(of_jobs(allox)),
+    "max_min_fairness_perf": Rule(of_jobs(max_min)),
+    "max_min_fairness_packed": Rule(lambda _seed: max_min_of_pairs, pairs=True),
+    "max_min_fairness_water_filling_perf": Rule(of_jobs(_LAS.shares)),
+    "finish_time_fairness": Rule(
+        of_jobs(
+            lambda problem: _FTF.shares(alike(problem)), lambda problem: _FTF.notes(alike(problem))
+        ),
+        shuffles=True,
+    ),
+    "finish_time_fairness_perf": Rule(of_jobs(_FTF.shares, _FTF.notes)),
+    "fifo_perf": Rule(of_jobs(GavelFifoPolicy().shares), fills=False),
+    "allox": Rule(lambda _seed: lambda problem, _pairs: allox(problem)),
     "gandiva": Rule(Gandiva, pairs=True),
-    "min_total_duration": Rule(of_jobs(of_first_kind(GavelMakespanPolicy().shares)), shuffles=True),
-    "min_total_duration_perf": Rule(of_jobs(GavelMakespanPolicy().shares)),
+    "min_total_duration": Rule(
+        of_jobs(lambda problem: without_kinds(_MAKESPAN.shares, alike(problem))), shuffles=True
+    ),
+    "min_total_duration_perf": Rule(of_jobs(_MAKESPAN.shares)),
     "shortest_job_first_perf": Rule(of_jobs(GavelSjfPolicy().shares)),
-    "max_normalised_throughput_perf": Rule(of_jobs(_MOST)),
+    "max_normalised_throughput_perf": Rule(of_jobs(GavelThroughputPolicy().shares)),
     "cost": Rule(of_jobs(GavelCostPolicy().shares), fills=False),
     "cost_with_a_floor_of_0.1": Rule(of_jobs(GavelCostPolicy(floor=0.1).shares), fills=False),
     "max_sum_throughput_perf": Rule(of_jobs(throughput_as_coded)),

@@ -21,10 +21,10 @@ from optimus.simulator.stops import Stops
 from optimus.simulator.trace_workload import SubmittedWorkload
 
 THEIRS: Mapping[str, tuple[str, Options]] = {
-    "gavel-las": ("max_min_fairness_perf", {"levels": False}),
+    "gavel-las": ("max_min_fairness_water_filling_perf", {}),
     "gavel-ftf": ("finish_time_fairness_perf", {}),
     "gavel-makespan": ("min_total_duration_perf", {}),
-    "gavel-fifo": ("fifo_perf", {"reset-seconds": 1920.0}),
+    "gavel-fifo": ("fifo_perf", {"reset-rounds": 6}),
 }
 """Their policy, and the options with which ours is theirs."""
 

@@ -11,8 +11,10 @@ on the kind that is ``fastest``, which is known.
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from benchmarks.gavel_rounds import without_kinds
+from optimus.allocation.time_shares import SharesProblem, Values
 from optimus.cli.node_groups import parse_arithmetic, parse_nodes
 from optimus.cli.simulate import summary_table
 from optimus.jobs import Counts, RescaleRule
@@ -28,6 +30,15 @@ from optimus.simulator.workload import WORKLOADS, on_kinds
 REFERENCE = "las"
 NODES = tuple(f"4:cpu=16,memory=80,speed={speed}" for speed in ("1", "0.5", "0.15"))
 OTHERS = ("gavel-las", "fifo", "srtf")
+
+
+@dataclass(frozen=True, slots=True)
+class Agnostic(GavelLasPolicy):
+    """``gavel-las`` without kinds: a job's share is spread evenly over them."""
+
+    def shares(self, problem: SharesProblem) -> Values:
+        """Ideal parts of the time, of shape (jobs, kinds)."""
+        return without_kinds(GavelLasPolicy().shares, problem)
 
 
 def workload(jobs: int, seed: int) -> Workload:
@@ -64,7 +75,7 @@ def schedulers(policy: str) -> list[SchedulerConfig]:
         driver = replace(usual.loop.driver, kind_label="")
         without = replace(with_loop(usual, driver=driver), name="alike")
         return [without, usual, preset(FIXED)]
-    without = replace(usual, name=REFERENCE, policy=GavelLasPolicy(tells_kinds=False))
+    without = replace(usual, name=REFERENCE, policy=Agnostic())
     return [without, *map(preset, OTHERS)]
 
 

@@ -11,8 +11,7 @@ may ask for. Compared are, each problem by itself:
 
 - the counts of each job with all that lie within its bounds;
 - what is chosen with the bound of the integer programme of all enumerated counts;
-- charged their limits: with the jobs by arrival, while their limits fit, at their best counts;
-- charged their use: with a greedy choice by utility per dominant share, task by task.
+- with a greedy choice by utility per dominant share, task by task.
 """
 
 import argparse
@@ -34,7 +33,7 @@ from optimus.allocation.fairness import JobObjective
 from optimus.allocation.policy import PoolProblem, grants
 from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec, TargetLoss
 from optimus.models.forecast import Forecast
-from optimus.policies.smd import Charge, SmdPolicy
+from optimus.policies.smd import SmdPolicy
 from optimus.resources import CPU, MEMORY, Resources
 
 Amounts = NDArray[np.float64]
@@ -204,26 +203,10 @@ def greedy(every: Sequence[Options], capacity: Amounts) -> float:
     return float(value.sum())
 
 
-def by_arrival(jobs: Sequence[Candidate], every: Sequence[Options], capacity: Amounts) -> float:
-    """The baseline on limits: an Optimus that reserves what its jobs may use at most; each that
-    fits, in order of arrival, has the best counts within its limit."""
-    free, total = capacity.copy(), 0.0
-    for job, options in zip(jobs, every, strict=True):
-        limit = _limit(job)
-        if (limit <= free).all():
-            free, total = free - limit, total + options.best
-    return total
-
-
-def _limit(job: Candidate) -> Amounts:
-    demand = job.job.demand(job.job.counts)
-    return np.array([demand[name] for name in _NAMES], dtype=float)
-
-
-def chosen(jobs: Sequence[Candidate], capacity: Resources, charge: Charge) -> Mapping[str, Counts]:
+def chosen(jobs: Sequence[Candidate], capacity: Resources) -> Mapping[str, Counts]:
     """What the policy grants."""
     problem = PoolProblem(AllocationProblem(capacity, capacity, tuple(jobs)))
-    answer, _ = SmdPolicy(charge=charge).decide(ClusterProblem(0.0, (problem,)), NO_MEMORY, 0)
+    answer, _ = SmdPolicy().decide(ClusterProblem(0.0, (problem,)), NO_MEMORY, 0)
     return {uid: each.counts for uid, each in grants(answer).items()}
 
 
@@ -242,29 +225,12 @@ def measure(mode: str, units: int, jobs: int, seed: int) -> dict[str, float]:
     room = _UNIT * units
     capacity = np.array([room[name] for name in _NAMES], dtype=float)
     every = [enumerated(each) for each in candidates]
-    limits = [
-        Options(np.array([job.job.counts]), _limit(job)[None], np.array([options.best]))
-        for job, options in zip(candidates, every, strict=True)
-    ]
-    by_limit = chosen(candidates, room, Charge.LIMIT)
     begin = time.process_time()
-    by_use = chosen(candidates, room, Charge.USE)
+    found = worth(candidates, chosen(candidates, room))
     seconds = time.process_time() - begin
-    inner = [
-        every[row].best - float(utility(each, each.forecast.at(by_limit[each.job.uid])))
-        for row, each in enumerate(candidates)
-        if each.job.uid in by_limit
-    ]
-    by_use_greedily = greedy(every, capacity)
-    of_limit, of_use = worth(candidates, by_limit), worth(candidates, by_use)
     return {
-        "inner, most lost": max(inner, default=0.0),
-        "limits / bound": of_limit / bound(limits, capacity, of_limit),
-        "use / bound": of_use / bound(list(map(not_dominated, every)), capacity, of_use),
-        "limits / by arrival": of_limit / by_arrival(candidates, every, capacity),
-        "use / greedy": of_use / by_use_greedily,
-        "use / limits": of_use / of_limit,
-        "limits / greedy on use": of_limit / by_use_greedily,
+        "choice / bound": found / bound(list(map(not_dominated, every)), capacity, found),
+        "choice / greedy": found / greedy(every, capacity),
         "CPU s": seconds,
     }
 
@@ -289,7 +255,7 @@ def large(jobs: int = 1000) -> dict[str, float]:
     """CPU seconds of one decision about many jobs."""
     candidates = drawn("sync", jobs, np.random.default_rng(1))
     begin = time.process_time()
-    chosen(candidates, _UNIT * 25, Charge.USE)
+    chosen(candidates, _UNIT * 25)
     return {"jobs": jobs, "CPU s": time.process_time() - begin}
 
 

@@ -1,15 +1,14 @@
 """Options of a policy: the fields of its dataclass, read from plain values by name.
 
 A name is the field's with hyphens, as of a flag: ``min-gain-fraction``. A value has the type of the
-field; an enum's is its text, and a mapping has numbers by names. What is not given keeps the
-field's default.
+field, and an enum's is its text. What is not given keeps the field's default.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import StrEnum
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 Options = Mapping[str, object]
 """Values by the names of options, as a file of YAML or JSON holds them."""
@@ -34,34 +33,17 @@ def with_options(kind: type[T], options: Options) -> T:
     return kind(**{name: _value(name, value, hints[name]) for name, value in read.items()})
 
 
-def _value(name: str, value: object, hint: Any) -> object:
-    if get_origin(hint) is Mapping:
-        return _amounts(name, value)
+def _value(name: str, value: Any, hint: Any) -> object:
     if issubclass(hint, StrEnum):
         return _member(name, value, hint)
     if hint is float and type(value) is int:
         value = float(value)
-    good = type(value) is hint and (hint is bool or _is_amount(value))
-    if not good:
-        expected = {float: "a number of 0 or more", int: "a whole number of 0 or more"}
-        what = expected.get(hint, "true or false")
-        raise ValueError(f"{name.replace('_', '-')}: {what} is expected, not {value!r}")
+    if type(value) is not hint or not 0 <= value < math.inf:
+        what = "a number" if hint is float else "a whole number"
+        raise ValueError(
+            f"{name.replace('_', '-')}: {what} of 0 or more is expected, not {value!r}"
+        )
     return value
-
-
-def _amounts(name: str, value: object) -> Mapping[str, float]:
-    """Numbers by names."""
-    good = isinstance(value, Mapping) and all(
-        type(each) in {int, float} and _is_amount(each) for each in value.values()
-    )
-    if not (good and isinstance(value, Mapping)):
-        expected = "numbers of 0 or more by names are"
-        raise ValueError(f"{name.replace('_', '-')}: {expected} expected, not {value!r}")
-    return {str(key): float(each) for key, each in value.items()}
-
-
-def _is_amount(value: Any) -> bool:
-    return bool(0 <= value < math.inf)
 
 
 def _member(name: str, value: object, kind: type[StrEnum]) -> StrEnum:

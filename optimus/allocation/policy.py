@@ -46,10 +46,8 @@ class PolicyTraits:
     """Whether it pauses running jobs so that others run, not only where room is lost."""
 
     time_shared: bool = False
-    """Whether jobs take turns: it has to be asked anew every round, and remembers the last."""
-
-    round_seconds: float = 600.0
-    """Between two questions, as published. Default: the interval of Optimus."""
+    """Whether jobs take turns: it has to be asked anew every round, and remembers the last. Asked
+    again within a round it goes on with that one."""
 
     weighs_restarts: bool = False
     """Whether each change is weighed against its restart. The others decide all counts anew in
@@ -138,28 +136,14 @@ class PoolProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
-    """Rounds on a cluster, where each turn costs a restart."""
-
-    seconds: float
-    """From one decision to the next."""
-
-    running_weight: float = 2.0
-    """By which the priority of a job that runs is multiplied: each change costs a restart."""
-
-    limit_seconds: float = 3600.0
-    """Within which a job is paused or moved for only so many turns."""
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterProblem:
     """One question: all pools, no job in two of them, and the jobs' accounts by UID."""
 
     at: float
     pools: tuple[PoolProblem, ...]
     accounts: Mapping[str, JobAccount] = field(default_factory=lambda: MappingProxyType({}))
-    rounds: Rounds | None = None
-    """``None``: rounds as published."""
+    round_seconds: float = 360.0
+    """From one question to the next. Default: the rounds of Gavel."""
 
     def account(self, uid: str) -> JobAccount:
         """Of one job; an empty one where nothing is known of it."""

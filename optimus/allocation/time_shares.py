@@ -20,8 +20,8 @@ without GPUs (taken = workers). A programme adds its objective, and floors under
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,17 +104,6 @@ class SharesProblem:
     def best(self) -> Values:
         """Each job's speed on its fastest kind, never 0."""
         return np.asarray(np.maximum(self.speeds.max(axis=1), _TINY))
-
-    def without_kinds(self) -> Self:
-        """All nodes as one kind, on which each job has the speed of its fastest."""
-        best, whole = self.speeds.max(axis=1)[:, None], self.capacity.sum(axis=0)[None]
-        kind = {"nodes": self.nodes.sum(keepdims=True), "prices": self.prices.mean(keepdims=True)}
-        return replace(self, speeds=best, capacity=whole, kinds=("",), **kind)
-
-    def spread(self, shares: Values) -> Values:
-        """Shares of all nodes as one kind, divided among the kinds."""
-        found: Values = np.where(self.speeds > 0, np.round(shares * self.equal, _DECIMALS), 0.0)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +244,8 @@ class TimeShares:
 
 
 def in_order(problem: SharesProblem, order: Iterable[int], *, stops: bool) -> Values:
-    """All the time on one kind for each job in this order: on its fastest with enough left. The
-    first for which none has ends it, if it ``stops``; else that job is left out.
+    """All the time on one kind for each job in this order: on its fastest with enough left. One for
+    which none has is left out; if it ``stops``, the first that fits on no kind at all ends it.
 
     PSs are beside the workers, or on the last kind with enough left, or spread over the last."""
     shares, left = np.zeros(problem.speeds.shape), problem.capacity.copy()
@@ -264,12 +253,11 @@ def in_order(problem: SharesProblem, order: Iterable[int], *, stops: bool) -> Va
     for job in order:
         speeds, workers, others = problem.speeds[job], problem.workers[job], problem.others[job]
         fastest = sorted(kinds, key=lambda kind: (-speeds[kind], -kind))
-        possible = [kind for kind in fastest if speeds[kind] > 0]
-        places = ((kind, _beside(kind, workers, others, left)) for kind in possible)
-        place = next(((kind, after) for kind, after in places if after is not None), None)
-        if place is not None:
-            shares[job, place[0]], left = 1.0, place[1]
-        elif stops:
+        places = ((kind, _beside(kind, workers, others, left)) for kind in fastest)
+        kind, after = next((each for each in places if each[1] is not None), (-1, None))
+        if after is not None and speeds[kind] > 0:
+            shares[job, kind], left = 1.0, after
+        elif after is None and stops:
             break
     return shares
 

@@ -1,16 +1,20 @@
 """Turns: jobs share nodes by running one after the other (Gavel, OSDI 2020, section 5).
 
 1. A policy gives each job ideal shares of the time of each kind of nodes. They are set anew when
-   jobs have come or gone, but not more often than every ``reset_seconds``, or where nothing runs.
+   jobs have come or gone, but only every ``reset_rounds``, or where nothing runs.
 2. Each round runs the jobs of the highest priority, kind by kind:
 
        priority_mk = share_mk / (half a round + seconds received on k since the shares were set)
 
    What does not fit is skipped. Jobs without a share on a kind take what is left of it, unless the
-   policy keeps to its shares.
+   policy keeps to its shares. A job that runs has one round of credit: it counts as having received
+   a round less, since each change costs a restart.
 3. When shares are set anew, what a job has received less than its share is kept as its deficit,
    which decides between equal priorities; equals of all that stay where they are. A job that goes
    on on its kind keeps its nodes (its lease): only changes restart anything.
+4. Kinds on which a job is equally fast, but for what measurements differ by, are one kind for it:
+   it has the same priority on each of them, and leaves its own for another only where it must.
+5. Who is asked again within a round, such as a new leader, goes on with that round.
 
 The kind binds a job's workers. Its PSs and its other replicas go anywhere: beside the workers, or
 first to nodes on which no job's workers run (``time_shares``), and over several kinds where none
@@ -22,12 +26,12 @@ of nodes are not looked at.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, product
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -42,16 +46,20 @@ from optimus.allocation.policy import (
     PolicyTraits,
     PoolProblem,
     Refusal,
-    Rounds,
 )
 from optimus.allocation.problem import Candidate
 from optimus.allocation.time_shares import SharesProblem, Values
 from optimus.jobs import Counts, Job
 from optimus.resources import Resources, total
 
-_VERSION: Final = 2
-_RESET_ROUNDS: Final = 2
-"""On a cluster shares are set anew after so many rounds: a job that comes has none before."""
+_VERSION: Final = 3
+
+_SAME_SPEED: Final = 0.9
+"""A kind is as good as a faster one from this part of its speed on. Default: what a speed measured
+once differs by."""
+
+_SAME_ROUND: Final = 0.9
+"""Part of a round within which a question is about that round."""
 
 _NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 
@@ -61,19 +69,18 @@ TURNS: Final = PolicyTraits(
     reads_kinds=True,
     preempts=True,
     time_shared=True,
-    round_seconds=360.0,
 )
-"""Rounds of 6 minutes, as in the paper. It packs the workers of a job on few servers."""
+"""It packs the workers of a job on few servers."""
 
-JobMemory = Mapping[str, Mapping[str, float]]
+JobMemory = Mapping[str, Any]
 """What is remembered of a job: "shares", "mark" (the seconds received when they were set) and
-"deficit", each by kind; "notes", the policy's own; and "waited", the "rounds" without a turn."""
+"deficit", each by kind; "notes", the policy's own; and "turn", the kind on which it runs in this
+round, in a list that is empty where it does not."""
 
 READING_FORECASTS: Final = replace(TURNS, reads_forecasts=True)
 """The same for policies that ask how many steps are left."""
 
 Notes = Sequence[Mapping[str, float]]
-"""What a policy is to be told of each job when it sets the shares again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,8 @@ class Contender:
     """One job before a round; mappings are by kind of nodes.
 
     ``workers`` are what it takes of its kind, ``others`` what it takes anywhere. It runs only on
-    kinds among ``possible``. ``held`` is the kind that it runs on now."""
+    kinds among ``possible``. ``held`` is the kind that it runs on now. Shares, seconds and deficit
+    are of all kinds together that are one for it."""
 
     uid: str
     workers: Resources
@@ -92,8 +100,8 @@ class Contender:
     """Received since the shares were set."""
     deficit: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     held: str | None = None
-    overdue: bool = False
-    """Whether it has waited for as many rounds as give everybody a turn: it comes first."""
+    alike: frozenset[str] = frozenset()
+    """The other kinds that are as good for it as the one that it runs on."""
     is_wide: bool = False
     """Whether no kind holds its workers: it has what the others leave, on any nodes."""
 
@@ -107,12 +115,17 @@ class TurnsPolicy(ABC):
     fills: ClassVar[bool] = True
     """Whether jobs without a share take what is left."""
 
-    reset_seconds: float = 1920.0
-    """Least seconds between two settings of the shares. Default: the authors' program."""
+    reset_rounds: int = 2
+    """Least rounds between two settings of the shares. Default: few, as a job that comes has no
+    share before; the authors' program waits for 1920 s."""
 
     @abstractmethod
-    def shares(self, problem: SharesProblem) -> tuple[Values, Notes]:
+    def shares(self, problem: SharesProblem) -> Values:
         """Ideal parts of the time, of shape (jobs, kinds), of at least one job."""
+
+    def notes(self, problem: SharesProblem) -> Notes:
+        """What the policy is to be told of each job when it sets the shares again."""
+        return [{}] * len(problem.weights)
 
     def decide(
         self, problem: ClusterProblem, memory: PolicyMemory, _: int
@@ -122,23 +135,23 @@ class TurnsPolicy(ABC):
         cluster, earlier = known.get("cluster", {}), known.get("jobs", {})
         uids = [each.job.uid for pool in problem.pools for each in pool.allocation.candidates]
         jobs: dict[str, JobMemory] = {uid: earlier[uid] for uid in uids if uid in earlier}
-        if self._is_reset_due(problem, cluster, uids, len(jobs)):
-            elapsed = problem.at - cluster.get("reset_at", problem.at)
-            jobs = {
-                uid: remembered
-                for pool in problem.pools
-                if pool.allocation.candidates
-                for uid, remembered in self._reset(pool, problem, jobs, elapsed)
-            }
-            cluster = {"reset_at": problem.at, "jobs": len(jobs)}
-        waited = {uid: earlier[uid].get("waited", {}) for uid in uids if uid in earlier}
-        jobs = {uid: {**each, "waited": waited.get(uid, {})} for uid, each in jobs.items()}
-        answers = [self._round(pool, problem, jobs) for pool in problem.pools]
+        since_seconds = problem.at - cluster.get("round_at", -math.inf)
+        if since_seconds < _SAME_ROUND * problem.round_seconds:
+            turns = _turns(problem, uids, jobs)
+        else:
+            if self._is_reset_due(problem, cluster, uids, len(jobs)):
+                jobs = self._reset(problem, jobs, problem.at - cluster.get("reset_at", problem.at))
+                cluster = {"reset_at": problem.at, "jobs": len(jobs)}
+            cluster = {**cluster, "round_at": problem.at}
+            rounds = (self._round(pool, problem, jobs).items() for pool in problem.pools)
+            turns = dict(chain.from_iterable(rounds))
+        answers = (_answer(pool, problem, jobs, turns) for pool in problem.pools)
         answer = dict(chain.from_iterable(answers))
-        if problem.rounds is not None:
-            jobs = {uid: _after_round(each, answer[uid]) for uid, each in jobs.items()}
-        data = {"jobs": jobs, "cluster": cluster}
-        return answer, PolicyMemory(self.name, _VERSION, data)
+        jobs = {
+            uid: {**each, "turn": [turns[uid]] if uid in turns else []}
+            for uid, each in jobs.items()
+        }
+        return answer, PolicyMemory(self.name, _VERSION, {"jobs": jobs, "cluster": cluster})
 
     def _is_reset_due(
         self,
@@ -152,42 +165,48 @@ class TurnsPolicy(ABC):
         if len(uids) == remembered == cluster["jobs"]:
             return False
         runs = any(problem.account(uid).holds for uid in uids)
-        rounds_seconds = problem.rounds.seconds * _RESET_ROUNDS if problem.rounds else math.inf
-        least_seconds = min(self.reset_seconds, rounds_seconds)
-        return not runs or problem.at - cluster["reset_at"] >= least_seconds
+        passed = problem.at - cluster["reset_at"]
+        return not runs or passed >= (self.reset_rounds - 1 + _SAME_ROUND) * problem.round_seconds
 
     def _reset(
-        self,
-        pool: PoolProblem,
-        problem: ClusterProblem,
-        jobs: Mapping[str, JobMemory],
-        elapsed: float,
-    ) -> Iterator[tuple[str, JobMemory]]:
+        self, problem: ClusterProblem, jobs: Mapping[str, JobMemory], elapsed: float
+    ) -> dict[str, JobMemory]:
         """Shares set anew; what was received goes into the deficits."""
-        kinds = [each.kind for each in pool.kinds]
-        shares, notes = self.shares(_asked(pool, problem, jobs))
-        rows = zip(pool.allocation.candidates, shares.tolist(), notes, strict=True)
-        for candidate, row, noted in rows:
-            uid = candidate.job.uid
-            before, received = jobs.get(uid), problem.account(uid).received
-            deficit = {
-                kind: before["deficit"].get(kind, 0.0)
-                + before["shares"].get(kind, 0.0) * elapsed
-                - received.since(before["mark"], kind)
-                for kind in kinds
-                if before is not None
-            }
-            given = {kind: share for kind, share in zip(kinds, row, strict=True) if share > 0}
-            mark = dict(received.by_kind)
-            yield uid, {"shares": given, "mark": mark, "deficit": deficit, "notes": noted}
+        after = dict[str, JobMemory]()
+        for pool in problem.pools:
+            kinds = [each.kind for each in pool.kinds]
+            if not pool.allocation.candidates:
+                continue
+            asked = _asked(pool, problem, jobs)
+            rows = zip(
+                pool.allocation.candidates,
+                self.shares(asked).tolist(),
+                self.notes(asked),
+                strict=True,
+            )
+            for candidate, row, noted in rows:
+                uid = candidate.job.uid
+                before, received = jobs.get(uid), problem.account(uid).received
+                deficit = {
+                    kind: before["deficit"].get(kind, 0.0)
+                    + before["shares"].get(kind, 0.0) * elapsed
+                    - received.since(before["mark"], kind)
+                    for kind in kinds
+                    if before is not None
+                }
+                shares = {kind: share for kind, share in zip(kinds, row, strict=True) if share > 0}
+                mark = dict(received.by_kind)
+                after[uid] = {"shares": shares, "mark": mark, "deficit": deficit, "notes": noted}
+        return after
 
     def _round(
         self, pool: PoolProblem, problem: ClusterProblem, jobs: Mapping[str, JobMemory]
-    ) -> Iterator[tuple[str, Grant | Pause | Refusal]]:
-        """The answers of one pool; kinds by the jobs' mean speed on them, the best first."""
+    ) -> Mapping[str, str | None]:
+        """Who runs in one pool, on which kind; kinds by the jobs' mean speed on them, the best
+        first."""
         candidates = pool.allocation.candidates
         if not candidates:
-            return
+            return {}
         speeds = np.array([_speeds(each, problem, pool) for each in candidates])
         contenders = [
             _contender(each, problem, jobs.get(each.job.uid), row, pool.kinds)
@@ -196,23 +215,37 @@ class TurnsPolicy(ABC):
         relative = (speeds / np.maximum(speeds.max(axis=1, keepdims=True), 1e-12)).mean(axis=0)
         best_first = sorted(range(len(pool.kinds)), key=lambda kind: (-relative[kind], kind))
         capacity = _less_taken(pool, best_first)
-        rounds = problem.rounds or Rounds(self.traits.round_seconds, running_weight=1.0)
-        chosen = next_round(
-            contenders,
-            capacity,
-            rounds.seconds,
-            fills=self.fills,
-            running_weight=rounds.running_weight,
-        )
-        for candidate, each in zip(candidates, contenders, strict=True):
-            share = min(sum(each.shares.values()), 1.0)
-            if each.uid in chosen:
-                kind = chosen[each.uid]
-                reason = f"its turn on nodes of the kind {kind or 'that there is'}"
-                yield each.uid, Grant(_counts(candidate.job), kind, share, reason)
-                continue
-            left_out = Pause if problem.account(each.uid).holds else Refusal
-            yield each.uid, left_out(_why_not(each, share), share)
+        return next_round(contenders, capacity, problem.round_seconds, fills=self.fills)
+
+
+def _turns(
+    problem: ClusterProblem, uids: Iterable[str], jobs: Mapping[str, JobMemory]
+) -> dict[str, str | None]:
+    """Who runs in a round that has begun, on which kind: also who runs without a share."""
+    turns = dict[str, str | None]()
+    for uid in uids:
+        holds = problem.account(uid).holds
+        own = [holds.kind] if holds is not None else []
+        turns.update((uid, kind) for kind in (jobs[uid]["turn"] if uid in jobs else own))
+    return turns
+
+
+def _answer(
+    pool: PoolProblem,
+    problem: ClusterProblem,
+    jobs: Mapping[str, JobMemory],
+    turns: Mapping[str, str | None],
+) -> Iterator[tuple[str, Grant | Pause | Refusal]]:
+    """The answers of one pool, by who runs on which kind."""
+    for candidate in pool.allocation.candidates:
+        uid, job = candidate.job.uid, candidate.job
+        share = min(sum(jobs[uid]["shares"].values()), 1.0) if uid in jobs else 0.0
+        if uid in turns:
+            reason = f"its turn on nodes of the kind {turns[uid] or 'that there is'}"
+            yield uid, Grant(_counts(job), turns[uid], share, reason)
+            continue
+        left_out = Pause if problem.account(uid).holds else Refusal
+        yield uid, left_out(_why_not(candidate, problem, pool, share), share)
 
 
 def _less_taken(pool: PoolProblem, best_first: Sequence[int]) -> dict[str, Resources]:
@@ -228,41 +261,28 @@ def _less_taken(pool: PoolProblem, best_first: Sequence[int]) -> dict[str, Resou
     return {pool.kinds[kind].kind: left[pool.kinds[kind].kind] for kind in best_first}
 
 
-def _after_round(remembered: JobMemory, answer: Grant | Pause | Refusal) -> JobMemory:
-    """What is remembered of a job, with the rounds that it has waited for a turn."""
-    rounds = 0.0 if isinstance(answer, Grant) else remembered["waited"].get("rounds", 0.0) + 1
-    return {**remembered, "waited": {"rounds": rounds} if rounds else {}}
-
-
-def _is_overdue(remembered: JobMemory) -> bool:
-    """Whether a job has waited for as many rounds as give everybody a turn."""
-    share, rounds = sum(remembered["shares"].values()), remembered["waited"].get("rounds", 0.0)
-    return share > 0 and rounds >= math.ceil(1 / share)
-
-
 def next_round(
     contenders: Sequence[Contender],
     capacity: Mapping[str, Resources],
     round_seconds: float,
     *,
     fills: bool = True,
-    running_weight: float = 1.0,
 ) -> dict[str, str | None]:
     """The kind on which each job that runs in this round runs, by UID; kinds in their order."""
     chosen, left = dict[str, str | None](), dict(capacity)
     last_first = list(capacity)[::-1]
     all_take_workers = all(any(kind in each.possible for each in contenders) for kind in capacity)
-    for kind, has in capacity.items():
+    # A job moves to a kind that is no better for it only where it has no place on its own.
+    for may_move, (kind, has) in product((False, True), capacity.items()):
         waiting = [
             each
             for each in contenders
             if each.uid not in chosen
             and kind in each.possible
+            and (may_move or kind not in each.alike)
             and (fills or each.shares.get(kind, 0.0) > 0)
         ]
-        for each in sorted(
-            waiting, key=lambda each: _order(each, kind, round_seconds, running_weight)
-        ):
+        for each in sorted(waiting, key=lambda each: _order(each, kind, round_seconds)):
             beside = all_take_workers and (each.workers + each.others).fits_in(has)
             if _take(each, kind, left, [kind] if beside else last_first):
                 chosen[each.uid] = kind
@@ -299,21 +319,19 @@ def _part(of: Resources, free: Resources) -> Resources:
     return Resources({name: math.floor(amount * part) for name, amount in of.items()})
 
 
-def priority(
-    contender: Contender, kind: str, round_seconds: float, running_weight: float = 1.0
-) -> float:
+def priority(contender: Contender, kind: str, round_seconds: float) -> float:
     """Ideal share by what was received, on one kind, in 1 / s."""
-    received = contender.seconds.get(kind, 0.0) + round_seconds / 2
-    weight = running_weight if contender.held == kind else 1.0
-    return weight * contender.shares.get(kind, 0.0) / received
+    received = contender.seconds.get(kind, 0.0)
+    if kind == contender.held or kind in contender.alike:
+        received = max(received - round_seconds, 0.0)
+    return contender.shares.get(kind, 0.0) / (received + round_seconds / 2)
 
 
 def _order(
-    each: Contender, kind: str, round_seconds: float, running_weight: float
-) -> tuple[bool, float, float, float, bool, str]:
+    each: Contender, kind: str, round_seconds: float
+) -> tuple[float, float, float, bool, str]:
     return (
-        not each.overdue,
-        -priority(each, kind, round_seconds, running_weight),
+        -priority(each, kind, round_seconds),
         -each.deficit.get(kind, 0.0),
         -each.shares.get(kind, 0.0),
         each.held != kind,
@@ -350,6 +368,18 @@ def _speeds(candidate: Candidate, problem: ClusterProblem, pool: PoolProblem) ->
         known.get(each.kind, usual) if _holds_workers(each, candidate.job) else 0.0
         for each in pool.kinds
     ]
+
+
+def _worth(kinds: Sequence[KindCapacity], speeds: Sequence[float]) -> dict[str, tuple[float, ...]]:
+    """Of each kind on which a job runs something that is equal for those that are one for it: they
+    have the same price, and all but the speed of the fastest."""
+    fastest, worth = dict[float, float](), dict[str, tuple[float, ...]]()
+    for speed, each in sorted(zip(speeds, kinds, strict=True), key=lambda pair: -pair[0]):
+        if speed < _SAME_SPEED * fastest.get(each.price, math.inf):
+            fastest[each.price] = speed
+        if speed > 0:
+            worth[each.kind] = each.price, fastest[each.price]
+    return worth
 
 
 def _asked(
@@ -393,24 +423,31 @@ def _contender(
     kinds: Sequence[KindCapacity],
 ) -> Contender:
     uid, account = candidate.job.uid, problem.account(candidate.job.uid)
-    named = zip(kinds, speeds, strict=True)
-    possible = frozenset(each.kind for each, speed in named if speed > 0)
+    worth, held = _worth(kinds, speeds), account.holds.kind if account.holds else None
+    now = None if held is None else worth.get(held)
     contender = Contender(
         uid,
         *_demand(candidate.job),
-        possible,
-        held=account.holds.kind if account.holds else None,
+        frozenset(worth),
+        held=held,
+        alike=frozenset(kind for kind in worth if kind != held and worth[kind] == now),
         is_wide=not any(_holds_workers(each, candidate.job) for each in kinds),
     )
     if remembered is None:
         return contender
-    mark, received = remembered["mark"], account.received
+    since = {kind: account.received.since(remembered["mark"], kind) for kind in worth}
+
+    def together(amounts: Mapping[str, float]) -> dict[str, float]:
+        return {
+            kind: sum(amounts.get(other, 0.0) for other in worth if worth[other] == worth[kind])
+            for kind in worth
+        }
+
     return replace(
         contender,
-        shares=remembered["shares"],
-        seconds={kind: received.since(mark, kind) for kind in sorted(possible)},
-        deficit=remembered["deficit"],
-        overdue=_is_overdue(remembered),
+        shares=together(remembered["shares"]),
+        seconds=together(since),
+        deficit=together(remembered["deficit"]),
     )
 
 
@@ -418,10 +455,10 @@ def _holds_workers(kind: KindCapacity, job: Job) -> bool:
     return kind.holds(job.worker.resources, _counts(job).workers)
 
 
-def _why_not(contender: Contender, share: float) -> str:
-    if not contender.possible:
-        if contender.is_wide:
-            return "no kind of nodes holds its workers, and others leave too little on all together"
+def _why_not(candidate: Candidate, problem: ClusterProblem, pool: PoolProblem, share: float) -> str:
+    if not any(_holds_workers(each, candidate.job) for each in pool.kinds):
+        return "no kind of nodes holds its workers, and others leave too little on all together"
+    if not any(_speeds(candidate, problem, pool)):
         return "it makes progress on no kind of nodes that is large enough for it"
     return (
         f"not its turn: it is meant to run {share:.0%} of the time, and others have received less "

@@ -23,7 +23,7 @@ from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, ForecastSource, TrueForecasts
 from optimus.simulator.ground_truth.testbed import nodes as testbed_nodes
 from optimus.simulator.jobs import Checkpoints, WorkloadMaker
-from optimus.simulator.presets import FIXED, SchedulerConfig, preset, with_weights
+from optimus.simulator.presets import FIXED, SchedulerConfig, preset, with_weights, without_costs
 from optimus.simulator.results import Simulation
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
@@ -123,9 +123,10 @@ class Comparison:
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
         options = self.options.get(policy, {})
         config = preset(policy, self.forecasts, rule, options=options)
-        config = replace(config, measures_prices=self.stops.measures_prices)
+        if self.stops.measures_prices:
+            config = replace(config, measures_prices=True)
         if self.stops.costless:
-            config = replace(config, leaving_seconds=0.0)
+            config = without_costs(config)
         if self.adjust is not None:
             config = self.adjust(config)
         return simulate(workload, with_weights(config, workload.weights), seed)
@@ -137,7 +138,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     count, known = whole_number(1), ", ".join(_POLICIES)
     policies = f"of {known}, or {_ALL}; ratios refer to the first (default: {usual})"
     add("--policies", type=_policies, default=USUAL_POLICIES, metavar="NAME,...", help=policies)
-    chosen = "options of policies, YAML or JSON: {gavel-las: {reset-seconds: 600}, ...}"
+    chosen = "options of policies, YAML or JSON: {gavel-las: {reset-rounds: 3}, ...}"
     add("--policy-config", type=Path, metavar="FILE", help=chosen)
     placement = "for all policies (default: the one that goes with each)"
     add("--placement", choices=sorted(PLACEMENT_RULES), help=placement)

@@ -24,7 +24,7 @@ from numpy.random import SeedSequence
 
 from optimus.allocation import NO_HISTORY, NO_MEMORY, JobHistory, PolicyMemory
 from optimus.allocation.namespace_shares import Owed
-from optimus.allocation.policy import Rounds, Service
+from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import (
     Action,
@@ -233,9 +233,6 @@ ROUND_PRICES: Final = 10
 ROUND_PARTS: Final = 0.6, 2.4
 """The least and the most length of such a round, in intervals: 360 and 1,440 s by default."""
 
-LIMIT_INTERVALS: Final = 6
-"""In so many intervals a job has only so many turns: an hour by default."""
-
 _SECONDS_OF_JOB: Final = 0.2
 """Least seconds between two intervals for each managed job."""
 
@@ -255,8 +252,6 @@ class PendingRescale:
     interval_id: str
     decision: Decision
     job: Job
-    leaves: bool = False
-    """Whether it has been paused, as others wait for its nodes and it for theirs."""
 
 
 @dataclass(slots=True)
@@ -297,6 +292,9 @@ class DriverState:
     promised: dict[str, tuple[Counts, float]] = field(default_factory=dict)
     """By job that waits for its pods to be placed, the counts that the last interval found room
     for, and when one first did."""
+
+    swapping: frozenset[str] = frozenset()
+    """The UIDs of jobs that change nodes with each other in this interval."""
 
     resuming: dict[str, int] = field(default_factory=dict)
     """By paused job that is to run and has not begun to, the first interval that said so."""
@@ -358,6 +356,8 @@ class IntervalDriver:
         if planned_at is None:
             return -math.inf
         if not self._weighs_restarts:
+            if self._strategies.policy.traits.time_shared:
+                return planned_at + self._round_seconds(_histories(cluster))
             return (self._round(planned_at) + 1) * config.interval_seconds
         return planned_at + self._wait_seconds(cluster, _histories(cluster))
 
@@ -375,14 +375,14 @@ class IntervalDriver:
         """What a pause or a resume is for."""
         return RescalePurpose.TURN if self._takes_turns else RescalePurpose.INTERVAL
 
-    def _rounds(self, histories: Mapping[str, JobHistory]) -> Rounds:
-        """Rounds so long that restarts take a tenth of the time, by what they have cost."""
+    def _round_seconds(self, histories: Mapping[str, JobHistory]) -> float:
+        """Of rounds in which jobs take turns: so long that restarts take a tenth of the time, by
+        what they have cost."""
         config = self._config
         prices = [price for each in histories.values() for price in each.prices]
         price_seconds = median(prices) if prices else config.interval.rescale_seconds
         least, most = (part * config.interval_seconds for part in ROUND_PARTS)
-        seconds = min(max(ROUND_PRICES * price_seconds, least), most)
-        return Rounds(seconds, limit_seconds=LIMIT_INTERVALS * config.interval_seconds)
+        return min(max(ROUND_PRICES * price_seconds, least), most)
 
     @property
     def _weighs_restarts(self) -> bool:
@@ -397,8 +397,8 @@ class IntervalDriver:
         if planned_at is None:
             return self._takes_over(timer, histories)
         passed = timer - planned_at
-        if self._takes_turns:
-            return passed >= self._rounds(histories).seconds
+        if self._strategies.policy.traits.time_shared:
+            return passed >= self._round_seconds(histories) * (1 - ROUND_SLACK)
         if not self._weighs_restarts:
             return self._round(timer) > self._round(planned_at)
         if passed >= config.interval_seconds:
@@ -497,6 +497,7 @@ class IntervalDriver:
     def _decide(self, cluster: ManagedCluster, histories: _Histories) -> Iterator[Instruction]:
         state = self.state
         state.intervals += 1
+        state.swapping = frozenset()
         self._offered = None  # jobs may ask for other labels by now
         self._goals.clear()
         progress = {uid: each.progress(cluster.at) for uid, each in cluster.managed.items()}
@@ -528,7 +529,7 @@ class IntervalDriver:
                 received=cluster.received,
                 kind_label=self._config.kind_label,
                 may_pause=self._config.pauses,
-                rounds=self._rounds(histories) if self._takes_turns else None,
+                round_seconds=self._round_seconds(histories),
                 owed=state.owed,
                 arrived=state.arrived,
                 kind_factors=state.kind_factors,
@@ -541,6 +542,10 @@ class IntervalDriver:
         memory = PolicyMemory.from_json(plan.memory.as_json())
         memory = memory.beside(state.memory, histories.keys() - plan.answer.keys())
         plan = replace(plan, memory=memory)
+        if self._takes_turns and state.planned_at is not None:
+            # A new leader goes on with the round that has begun, which ends when it would have.
+            begun_at = memory.of_cluster().data.get("cluster", {}).get("round_at", cluster.at)
+            state.planned_at -= cluster.at - begun_at
         state.owed, state.loans = plan.owed, plan.loans
         state.kind_factors, state.kind_orders = plan.kind_factors, plan.kind_orders
         if self._stops_together:
@@ -657,8 +662,6 @@ class IntervalDriver:
         free, pending = self._headroom(cluster, histories), self.state.pending
         snapshot = cluster.snapshot()
         for uid, each in list(pending.items()):
-            if each.leaves and uid in histories and histories[uid].rescaling_to == NO_COUNTS:
-                continue
             if uid not in histories or _is_stale(each, cluster.managed[uid].job, histories[uid]):
                 del pending[uid]
                 continue
@@ -689,21 +692,45 @@ class IntervalDriver:
                 own_counts=own_counts if purpose.measures else None,
                 kind=decision.kind,
             )
-        yield from self._leave(histories)
+        yield from self._swap(cluster, histories, free)
 
-    def _leave(self, histories: _Histories) -> Iterator[PauseJob]:
+    def _swap(
+        self, cluster: ManagedCluster, histories: _Histories, free: CapacityPlan
+    ) -> Iterator[BeginRescale]:
         """Where jobs that take turns wait for each other's nodes, and nothing else is on its way
-        that could make room, the first leaves its own and is resumed on the others."""
-        pending = self.state.pending
+        that could make room, they are stopped at once, and what each leaves is kept for another."""
         if not self._takes_turns or any(
             each.rescaling_to is not None for each in histories.values()
         ):
             return
-        for uid, each in pending.items():
-            if each.decision.kind is not None and not each.leaves and not histories[uid].paused:
-                pending[uid] = replace(each, leaves=True)
-                yield PauseJob(uid, each.interval_id, each.decision.reason, self._turn)
-                return
+        pending, unplaced = self.state.pending, [""]
+        moving = {
+            uid: cluster.managed[uid].job.bound_to(self._binding(each.decision.kind))
+            for uid, each in pending.items()
+            if each.decision.kind is not None and not histories[uid].paused
+        }
+        while unplaced:
+            plan = free.copy()
+            for uid in moving:
+                plan.release(uid)
+            unplaced = [
+                uid
+                for uid, job in moving.items()
+                if plan.assign(job, pending[uid].decision.counts) is not None
+            ]
+            moving = {uid: job for uid, job in moving.items() if uid not in unplaced}
+        self.state.swapping = frozenset(moving)
+        for uid in moving:
+            each = pending.pop(uid)
+            yield BeginRescale(
+                uid=uid,
+                id=self._turn.id_of(each.interval_id),
+                purpose=self._turn,
+                counts=each.decision.counts,
+                reason=each.decision.reason,
+                placement=plan.held[uid],
+                kind=each.decision.kind,
+            )
 
     def _binding(self, kind: str) -> Binding | None:
         """What holds a job to the kind of nodes that it is granted, if these have one."""
@@ -836,10 +863,12 @@ class IntervalDriver:
 
     def headroom(self, cluster: ManagedCluster, besides: str) -> CapacityPlan:
         """The capacity that is free now for one job: what its own leaving pods take counts, and
-        nothing is kept for it."""
+        all that jobs hold with which it changes nodes; nothing is kept for it."""
         plan = self._headroom(cluster, _histories(cluster), besides)
+        swapping = self.state.swapping if besides in self.state.swapping else frozenset[str]()
         for pod in cluster.snapshot().pods:
-            if pod.leaving and pod.replica is not None and pod.replica.job_uid == besides:
+            uid = "" if pod.replica is None else pod.replica.job_uid
+            if uid in swapping or (pod.leaving and uid == besides):
                 plan.take(pod.node, NONE - pod.resources)
         return plan
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from optimus.allocation import NO_MEMORY, JobHistory, Policy, PolicyMemory
 from optimus.allocation.namespace_shares import Owed
-from optimus.allocation.policy import ClusterAllocation, Rounds, Service
+from optimus.allocation.policy import ClusterAllocation, Service
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Decision
 from optimus.interval.node_kinds import LogFactors
@@ -41,8 +41,8 @@ class IntervalInput:
     may_pause: bool = False
     """Whether a running job can be paused. Without, a job that would be paused keeps its nodes."""
 
-    rounds: Rounds | None = None
-    """Of a policy by which jobs take turns, where each turn costs a restart."""
+    round_seconds: float = 600.0
+    """From one decision to the next of a policy by which jobs take turns."""
 
     owed: Owed = field(default_factory=Owed)
     """What namespaces had used less than their part at the interval before."""

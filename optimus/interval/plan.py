@@ -152,12 +152,12 @@ def _with_deadline(
 def _turn_at(view: JobView, settled: Settled, inputs: IntervalInput) -> float | None:
     """When a job that waits for its turn may expect it: it has waited since its last one for the
     time that others get, and one that is late comes in the next round."""
-    answer, rounds = settled.answer.get(view.job.uid), inputs.rounds
-    if rounds is None or answer is None or isinstance(answer, Grant) or answer.time_share <= 0:
+    answer, seconds = settled.answer.get(view.job.uid), inputs.round_seconds
+    if answer is None or isinstance(answer, Grant) or answer.time_share <= 0:
         return None
     waits_since = max(view.history.turns, default=view.job.created_at)
-    wait_seconds = rounds.seconds * (1 / answer.time_share - 1)
-    return max(waits_since + wait_seconds, inputs.snapshot.at + rounds.seconds)
+    wait_seconds = seconds * (1 / answer.time_share - 1)
+    return max(waits_since + wait_seconds, inputs.snapshot.at + seconds)
 
 
 def _decision(job: Classified, settled: Settled, plan: CapacityPlan) -> Decision:

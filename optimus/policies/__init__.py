@@ -95,7 +95,7 @@ def policy_options(value: object) -> Mapping[str, Options]:
     """The options of each policy by its name, from the content of a file of YAML or JSON.
 
     Allowed is a mapping from names in ``POLICIES`` to mappings from names of options to values:
-    ``{"gavel-las": {"reset-seconds": 600}, "optimus-paper": {"stop": "task"}}``. A policy without
+    ``{"gavel-las": {"reset-rounds": 3}, "optimus-paper": {"stop": "task"}}``. A policy without
     an entry, or with an empty one, keeps its usual options; with an empty file, all policies do.
 
     Raises:

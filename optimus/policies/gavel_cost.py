@@ -7,20 +7,18 @@ by one programme, above floors: the cheapest plan of all would run nothing. Each
 steps left / time left. Of deadlines that cannot be met together the latest are dropped.
 
 price_mk is what a job takes of a kind (its workers' dominant share of it) times what all its nodes
-cost in an hour. Nodes that the plan does not use stay empty: they may be given back.
+cost in an hour by their labels. Nodes that the plan does not use stay empty, to be given back.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from optimus.allocation.policy import PolicyTraits
 from optimus.allocation.time_shares import SharesProblem, TimeShares, Values
-from optimus.allocation.turns import READING_FORECASTS, Notes, TurnsPolicy
+from optimus.allocation.turns import READING_FORECASTS, TurnsPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +29,14 @@ class GavelCostPolicy(TurnsPolicy):
     traits: ClassVar[PolicyTraits] = READING_FORECASTS
     fills: ClassVar[bool] = False
 
-    prices: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """What a node costs in an hour, by kind; others cost what their label says, else 1."""
-
     floor: float = 0.5
     """The least part of the throughput of max-min fairness that each job gets, at most 1."""
 
-    def shares(self, problem: SharesProblem) -> tuple[Values, Notes]:
+    def shares(self, problem: SharesProblem) -> Values:
         """Ideal parts of the time, of shape (jobs, kinds)."""
         fair = problem.weights * problem.usual / np.maximum(problem.sizes, 1e-12)
         if not (fair > 0).any():
-            return np.zeros_like(problem.speeds), [{}] * len(fair)
+            return np.zeros_like(problem.speeds)
         lacking = np.maximum(problem.finish_by - problem.at, 1.0)
         due = np.where(np.isfinite(lacking), problem.steps_left / lacking, 0.0)
         due = np.where(due <= problem.best, due, 0.0)  # the others cannot be met, even alone
@@ -51,14 +46,9 @@ class GavelCostPolicy(TurnsPolicy):
         floors = min(self.floor, 1.0) * (1 - 1e-6) * programmes.raise_floors(fair).height * fair
         floors = np.maximum(floors, due * self._met(programmes, floors, due, problem.finish_by))
         worth = problem.speeds / problem.best[:, None]
-        return programmes.maximise_ratio(worth, self._costs(problem), floors), [{}] * len(due)
-
-    def _costs(self, problem: SharesProblem) -> Values:
-        """Of each job on each kind, in an hour of all its time."""
         taken = problem.workers[:, None] / np.maximum(problem.capacity, 1e-12)
-        known = zip(problem.kinds, problem.prices.tolist(), strict=True)
-        prices = np.array([self.prices.get(kind, labelled) for kind, labelled in known])
-        return np.asarray(taken.max(axis=2) * (prices * problem.nodes))
+        cost = taken.max(axis=2) * (problem.prices * problem.nodes)
+        return programmes.maximise_ratio(worth, cost, floors)
 
     @staticmethod
     def _met(programmes: TimeShares, floors: Values, due: Values, finish_by: Values) -> Values:

@@ -32,14 +32,11 @@ class GavelFtfPolicy(TurnsPolicy):
     name: ClassVar[str] = "gavel-ftf"
     traits: ClassVar[PolicyTraits] = READING_FORECASTS
 
-    def shares(self, problem: SharesProblem) -> tuple[Values, Notes]:
+    def shares(self, problem: SharesProblem) -> Values:
         """Ideal parts of the time, of shape (jobs, kinds)."""
-        speed = np.maximum(_isolated_speed(problem), _LEAST)
-        steps = np.maximum(problem.steps_left, _LEAST)
-        before = np.array(
-            [_isolated_seconds(*each) for each in zip(problem.notes, steps, strict=True)]
-        )
-        isolated, age = before + steps / speed, np.maximum(problem.at - problem.submitted, 0.0)
+        notes, steps = self.notes(problem), np.maximum(problem.steps_left, _LEAST)
+        isolated = np.array([each["isolated"] + each["steps"] / each["speed"] for each in notes])
+        age = np.maximum(problem.at - problem.submitted, 0.0)
         programmes = TimeShares(problem, steps, isolated, age)
         shares = programmes.raise_floors(steps / isolated).shares
         low, high = float((age / isolated).max()), _ratio(problem, shares, steps, (age, isolated))
@@ -50,13 +47,17 @@ class GavelFtfPolicy(TurnsPolicy):
                 low = tried
             else:
                 high, shares = tried, raised.shares
-        notes = [
-            {"isolated": seconds, "steps": left, "speed": own}
-            for seconds, left, own in zip(
-                before.tolist(), steps.tolist(), speed.tolist(), strict=True
-            )
-        ]
-        return shares, notes
+        return shares
+
+    def notes(self, problem: SharesProblem) -> Notes:
+        """Of each job, what the steps until now would have taken, and what is left."""
+        steps, found = np.maximum(problem.steps_left, _LEAST).tolist(), list[Mapping[str, float]]()
+        speeds = np.maximum(_isolated_speed(problem), _LEAST).tolist()
+        for before, left, speed in zip(problem.notes, steps, speeds, strict=True):
+            done = max(before["steps"] - left, 0.0) / before["speed"] if before else 0.0
+            isolated = before.get("isolated", 0.0) + done
+            found.append({"isolated": isolated, "steps": left, "speed": speed})
+        return found
 
 
 def _isolated_speed(problem: SharesProblem) -> Values:
@@ -65,13 +66,6 @@ def _isolated_speed(problem: SharesProblem) -> Values:
     alone = problem.equal * (part / np.maximum(problem.sizes, _LEAST))[:, None]
     alone = alone / np.maximum(alone.sum(axis=1, keepdims=True), 1.0)
     return np.asarray((problem.speeds * alone).sum(axis=1))
-
-
-def _isolated_seconds(note: Mapping[str, float], steps: float) -> float:
-    """What the steps until now would have taken."""
-    if not note:
-        return 0.0
-    return note["isolated"] + max(note["steps"] - steps, 0.0) / note["speed"]
 
 
 def _ratio(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimus.allocation.time_shares import SharesProblem, TimeShares, Values
-from optimus.allocation.turns import Notes, TurnsPolicy
+from optimus.allocation.turns import TurnsPolicy
 
 
 class Inside(StrEnum):
@@ -33,7 +33,7 @@ class GavelHierarchicalPolicy(TurnsPolicy):
     inside: Inside = Inside.FAIRNESS
     """``fairness`` by the weights of PriorityClasses, or ``fifo``."""
 
-    def shares(self, problem: SharesProblem) -> tuple[Values, Notes]:
+    def shares(self, problem: SharesProblem) -> Values:
         """Ideal parts of the time, of shape (jobs, kinds)."""
         names = sorted(set(problem.namespaces))
         of = np.array([names.index(each) for each in problem.namespaces])
@@ -53,4 +53,4 @@ class GavelHierarchicalPolicy(TurnsPolicy):
             return weights * unit
 
         apart = (of.astype(np.float64), own, *([order.astype(np.float64)] if first_come else []))
-        return TimeShares(problem, *apart).fill(lifts), [{}] * len(of)
+        return TimeShares(problem, *apart).fill(lifts)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from optimus.allocation.policy import PolicyTraits
 from optimus.allocation.time_shares import SharesProblem, TimeShares, Values
-from optimus.allocation.turns import READING_FORECASTS, Notes, TurnsPolicy
+from optimus.allocation.turns import READING_FORECASTS, TurnsPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class GavelMakespanPolicy(TurnsPolicy):
     name: ClassVar[str] = "gavel-makespan"
     traits: ClassVar[PolicyTraits] = READING_FORECASTS
 
-    def shares(self, problem: SharesProblem) -> tuple[Values, Notes]:
+    def shares(self, problem: SharesProblem) -> Values:
         """Ideal parts of the time, of shape (jobs, kinds)."""
         steps = problem.steps_left
-        return TimeShares(problem, steps).raise_floors(steps).shares, [{}] * len(steps)
+        return TimeShares(problem, steps).raise_floors(steps).shares

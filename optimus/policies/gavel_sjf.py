@@ -12,7 +12,7 @@ import numpy as np
 
 from optimus.allocation.policy import PolicyTraits
 from optimus.allocation.time_shares import SharesProblem, Values, in_order
-from optimus.allocation.turns import READING_FORECASTS, Notes, TurnsPolicy
+from optimus.allocation.turns import READING_FORECASTS, TurnsPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class GavelSjfPolicy(TurnsPolicy):
     name: ClassVar[str] = "gavel-sjf"
     traits: ClassVar[PolicyTraits] = READING_FORECASTS
 
-    reset_seconds: float = 0.0
-    """Least seconds between two settings of the shares. Default: in each round."""
+    reset_rounds: int = 0
+    """Least rounds between two settings of the shares. Default: in each round."""
 
-    def shares(self, problem: SharesProblem) -> tuple[Values, Notes]:
+    def shares(self, problem: SharesProblem) -> Values:
         """All the time or none, of shape (jobs, kinds)."""
         left = problem.steps_left / problem.best
         order = np.lexsort((problem.submitted, left)).tolist()
-        return in_order(problem, order, stops=False), [{}] * len(order)
+        return in_order(problem, order, stops=False)

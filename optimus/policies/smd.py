@@ -2,9 +2,9 @@
 
 Each job has a utility that falls with its completion time, and what is chosen has the largest sum.
 The inner problem, the counts of one job, is solved by enumeration; the outer one is a knapsack over
-all jobs and resources (``allocation.knapsack``). By default a job is charged what its counts use,
-and all its useful counts take part in the knapsack; as published it is charged its user's limit,
-whatever it uses, and only its best counts within the limit take part.
+all jobs and resources (``allocation.knapsack``). A job is charged what its counts use, and all its
+useful counts take part in the knapsack. (As published it is charged its user's limit, and only its
+best counts within the limit take part: that admits fewer.)
 
 The utility of job j that ends at the time T is
 
@@ -19,7 +19,6 @@ hundredth of its weight left comes before the choice, in order of arrival: nobod
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -57,17 +56,10 @@ _LONGEST: Final = 1e9
 
 _LEAST_PART: Final = 1e-6
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 _ONE: Final = np.zeros(1, dtype=np.int64)
 """The row of a job alone."""
-
-
-class Charge(StrEnum):
-    """What a job is charged."""
-
-    USE = "use"
-    LIMIT = "limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +70,6 @@ class SmdPolicy:
     traits: ClassVar[PolicyTraits] = PolicyTraits(
         placed_by="theorem1", weighs_restarts=True, weighs_jobs=True, refuses=True
     )
-
-    charge: Charge = Charge.USE
-    """A job is charged what its counts use, or, as published, its user's limit: what it was
-    submitted with."""
 
     deadline_factor: float = 2.0
     """Without ``finish-by`` a job is due after this multiple of its time at its user's counts.
@@ -107,13 +95,13 @@ class SmdPolicy:
         return answer, PolicyMemory(self.name, _VERSION, submitted)
 
     def _job(self, candidate: Candidate, remembered: Any, at: float) -> "_Job":
-        """The job with its deadline and its user's counts, as remembered or as first seen."""
+        """The job with its deadline, as remembered or as first seen."""
         job, forecast = candidate.job, candidate.forecast
         if remembered is None:
             left = forecast.at(job.counts)
             whole = min(left / max(1 - forecast.progress_fraction, _LEAST_PART), _LONGEST)
-            remembered = [job.created_at + self.deadline_factor * whole, *job.counts]
-        due = remembered[0] if job.finish_by is None else job.finish_by
+            remembered = job.created_at + self.deadline_factor * whole
+        due = remembered if job.finish_by is None else job.finish_by
         span = max(due - job.created_at, 1.0)
         return _Job(candidate, due - at, span, self.steepness, remembered)
 
@@ -133,12 +121,7 @@ class SmdPolicy:
         admitted = {each.job.uid for each in first.admitted}
         rows = [row for row, job in enumerate(jobs) if job.uid not in first.reasons]
         required = np.array([jobs[row].uid in admitted for row in rows], dtype=np.bool_)
-        options = [
-            useful[row]
-            if self.charge is Charge.USE
-            else _within_limit(demands, row, useful[row], jobs[row], is_required=is_required)
-            for row, is_required in zip(rows, required.tolist(), strict=True)
-        ]
+        options = [useful[row] for row in rows]
         choices = _choices(demands, np.array(rows, dtype=np.int64), options, required)
         chosen = solve(choices).chosen
         counts, reasons = dict[str, Counts](), dict(first.reasons)
@@ -160,13 +143,13 @@ class SmdPolicy:
 class _Job:
     """A candidate, the seconds until it is due, and those from its arrival until then.
 
-    ``remembered`` are the instant at which it is due, and its user's PSs and workers."""
+    ``remembered`` is the instant at which it is due without ``finish-by``."""
 
     candidate: Candidate
     left_seconds: float
     span_seconds: float
     steepness: float
-    remembered: Sequence[float]
+    remembered: float
 
     @property
     def uid(self) -> str:
@@ -193,13 +176,11 @@ class _Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Options:
-    """Counts of one job, the fewest first, their utilities, and the counts that it is charged."""
+    """Counts of one job, the fewest first, and their utilities."""
 
     ps: Counted
     workers: Counted
     utility: Amounts
-    charged_ps: Counted
-    charged_workers: Counted
 
     @property
     def best(self) -> float:
@@ -228,7 +209,7 @@ def _useful(demands: Demands, row: int, job: _Job) -> _Options:
     ps, workers, seconds = ps[fitting], workers[fitting], seconds[fitting]
     kept = ~_is_beaten(both, seconds)
     ps, workers = ps[kept], workers[kept]
-    return _Options(ps, workers, job.utility(seconds[kept]), ps, workers)
+    return _Options(ps, workers, job.utility(seconds[kept]))
 
 
 def _most(demands: Demands, least: Counts, bounds: tuple[int | None, int | None]) -> Counts:
@@ -261,22 +242,6 @@ def _is_beaten(cost: Counted, seconds: Seconds) -> NDArray[np.bool_]:
     return np.asarray((others & ~(equal & np.triu(np.ones_like(equal)))).any(axis=1))
 
 
-def _within_limit(
-    demands: Demands, row: int, useful: _Options, job: _Job, *, is_required: bool
-) -> _Options:
-    """As published: the best counts within the limit, which is charged. A job that is required has
-    its least counts beside them."""
-    limit = np.maximum(np.array(job.remembered[1:], dtype=np.int64), job.candidate.least)
-    of_row = demands.rows(np.array([row]))
-    most, own_most = _charges(of_row, _ONE, limit[:1], limit[1:])
-    cost, own_cost = _charges(of_row, _ONE, useful.ps, useful.workers)
-    within = (cost <= most).all(axis=1) & (own_cost <= own_most).all(axis=1)
-    at = int(np.argmax(np.where(within, useful.utility, -1.0)))
-    chosen = np.array([0, at] if is_required else [at])
-    charged = np.array([(useful.ps[0], useful.workers[0]), limit])[-len(chosen) :]
-    return _Options(useful.ps[chosen], useful.workers[chosen], useful.utility[chosen], *charged.T)
-
-
 def _charges(
     demands: Demands, rows: Counted, ps: Counted, workers: Counted
 ) -> tuple[Counted, Counted]:
@@ -297,8 +262,8 @@ def _choices(
     def column(name: str) -> NDArray[Any]:
         return np.concatenate([getattr(each, name) for each in options] or [np.zeros(0)])
 
-    charged = column("charged_ps").astype(np.int64), column("charged_workers").astype(np.int64)
-    cost, own_cost = _charges(demands, rows[item], *charged)
+    counts = column("ps").astype(np.int64), column("workers").astype(np.int64)
+    cost, own_cost = _charges(demands, rows[item], *counts)
     first = np.searchsorted(item, np.flatnonzero(required))
     quotas = demands.quotas
     return Choices(

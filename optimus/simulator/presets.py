@@ -103,7 +103,8 @@ class SchedulerConfig:
     """From a suspension until the pods have left."""
     measures_prices: bool = False
     """Whether a job's next rescale is taken to cost what its last ones did, as on a cluster, and
-    not the assumed time. Default: the published figures were measured without."""
+    not the assumed time. Default: the published figures were measured without; where jobs take
+    turns the length of a round follows."""
 
     @property
     def weighs_restarts(self) -> bool:
@@ -161,6 +162,7 @@ def preset(
         else LoopConfig(driver=rounds_driver(policy.traits)),
         forecasts=forecasts,
         pre_run=pre_run,
+        measures_prices=policy.traits.time_shared,
     )
 
 
@@ -198,3 +200,11 @@ def with_weights(usual: SchedulerConfig, weights: Mapping[str, float]) -> Schedu
     fairness = replace(driver.interval.fairness, classes=weights)
     interval = replace(driver.interval, fairness=fairness)
     return with_loop(usual, driver=replace(driver, interval=interval))
+
+
+def without_costs(usual: SchedulerConfig) -> SchedulerConfig:
+    """The same configuration where restarts take no time, which is known."""
+    driver = usual.loop.driver
+    interval = replace(driver.interval, rescale_seconds=0.0)
+    free = with_loop(usual, driver=replace(driver, interval=interval))
+    return replace(free, leaving_seconds=0.0)

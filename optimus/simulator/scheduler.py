@@ -8,7 +8,8 @@
    (``models.earlier_runs``).
 
 A policy that decides all counts anew is run as published: it looks at the cluster at whole rounds
-alone, a new job waits for the next one, and jobs that are moved are stopped together.
+alone, a new job waits for the next one, and jobs that are moved are stopped together. Where jobs
+take turns, their rounds and their priorities are those of a cluster.
 """
 
 import math
@@ -61,11 +62,9 @@ def live_driver(
 
 
 def rounds_driver(traits: PolicyTraits) -> DriverConfig:
-    """The driver's settings for a policy that decides all counts anew: as published. One that never
-    resizes a job goes by what is expected of it: a speed model needs several counts."""
-    seconds = traits.round_seconds
+    """The driver's settings for a policy that decides all counts anew. One that never resizes a job
+    goes by what is expected of it: a speed model needs several counts."""
     return DriverConfig(
-        interval_seconds=seconds,
         measures=False,
         expects=traits.reads_kinds and traits.reads_forecasts,
         pauses=True,
@@ -152,7 +151,9 @@ class SimulatedScheduler:
         self._in_rounds = not strategies.policy.traits.weighs_restarts
         self._driver = IntervalDriver(strategies, config.driver)
         self._driver.state.kind_orders = config.kind_orders
-        self._driver.state.planned_at = -1.0 if self._in_rounds else 0.0
+        self._takes_turns = strategies.policy.traits.time_shared
+        if not self._takes_turns:
+            self._driver.state.planned_at = -1.0 if self._in_rounds else 0.0
         self._workloads = _Workloads()
         self._waiting = WaitingJobs(strategies.placement)
         self._looked_at, self._look_due = -math.inf, math.inf
@@ -166,7 +167,8 @@ class SimulatedScheduler:
             return math.inf
         if self._in_rounds:
             view = _ManagedCluster.of(cluster)
-            return self._driver.next_interval_at(view) if view.managed else math.inf
+            due = self._driver.next_interval_at(view) if view.managed else math.inf
+            return max(due, cluster.now)
         look_at = self._looked_at + self._config.look_seconds
         earliest = max(cluster.now + self._config.tick_seconds, look_at)
         if before < earliest:
@@ -202,10 +204,11 @@ class SimulatedScheduler:
         self._advance_rescales(cluster)
 
     def _act_on_a_round(self, cluster: SimulatedCluster) -> None:
-        """Step if a whole round begins now; one that began while there was no job is left out."""
+        """Step if a whole round begins now; one that began while there was no job is left out, and
+        where jobs take turns the next begins with the first job."""
         seconds = self._config.driver.interval_seconds
         begun = math.floor(cluster.now / seconds + ROUND_SLACK)
-        if abs(cluster.now / seconds - begun) >= ROUND_SLACK:
+        if not self._takes_turns and abs(cluster.now / seconds - begun) >= ROUND_SLACK:
             self._driver.state.planned_at = begun * seconds
         elif cluster.now >= self._driver.next_interval_at(_ManagedCluster.of(cluster)):
             cluster.catch_up()

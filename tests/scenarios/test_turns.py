@@ -1,16 +1,18 @@
 """Jobs take turns on two kinds of nodes under a policy that shares time: each is paused and resumed
 by its share, and trains on from its last checkpoint."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from localcluster.specs import Backend
 from localcluster.testing.clusters import Shown
 from optimus.kube.profile_codec import unpack
-from optimus.lifecycle import JobRecord
+from optimus.lifecycle import JobRecord, received_until
 from tests.harness.api import Json
 from tests.harness.light_jobs import LightJob
 from tests.harness.optimus_cluster import (
@@ -63,9 +65,17 @@ def runs_on_its_kind(scenario: Scenario, jobs: list[LightJob]) -> bool:
     return False
 
 
-def has_even_times(scenario: Scenario, jobs: list[LightJob]) -> bool:
-    seconds = [record_of(scenario, job).received_seconds for job in jobs]
-    return max(seconds) < 2 * min(seconds)
+def received(scenario: Scenario, jobs: list[LightJob]) -> dict[str, float]:
+    """The seconds of each job, with those of the turn that it has now."""
+    records = {job.name: record_of(scenario, job) for job in jobs}
+    return {name: received_until(each, time.time()).seconds for name, each in records.items()}
+
+
+def has_announced_shares(scenario: Scenario, jobs: list[LightJob], since: dict[str, float]) -> bool:
+    """Whether each job has had its share of the time since then, within 15 %; shares are equal."""
+    now = received(scenario, jobs)
+    seconds = [now[name] - since[name] for name in now]
+    return all(abs(each - fmean(seconds)) <= 0.15 * fmean(seconds) for each in seconds)
 
 
 def test_jobs_take_turns_by_their_shares(
@@ -87,8 +97,17 @@ def test_jobs_take_turns_by_their_shares(
             lambda: all(len(record_of(scenario, each).turns) > turns[each.name] for each in jobs),
             "each job has had another turn",
         )
+        rounds = set[str]()
+
+        def have_passed() -> bool:
+            lease = scenario.api.get(LEASE)["metadata"]["annotations"]
+            rounds.add(lease["optimus.dl/policy-memory"])
+            return len(rounds) > 10
+
+        since = received(scenario, jobs)
+        scenario.wait(have_passed, "ten rounds have passed")
         scenario.wait(
-            lambda: has_even_times(scenario, jobs), "no job has much more time than another"
+            lambda: has_announced_shares(scenario, jobs, since), "each job has had its share"
         )
         records = {job.name: record_of(scenario, job) for job in jobs}
         assert {kind for record in records.values() for kind in record.received} == set(KINDS)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Self
 
-from optimus.allocation import NO_HISTORY, AllocationProblem, Candidate, Grant
+from optimus.allocation import AllocationProblem, Candidate, Grant
 from optimus.allocation.namespace_shares import Owed, protected, turns
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import NamespaceShare
@@ -37,10 +37,6 @@ MOST_ATTEMPTS: Final = 8
 """How often jobs are placed anew beside those that cannot be paused; then no running job moves."""
 
 KEEPS_ITS_NODES: Final = "it keeps its nodes, as no job is paused"
-MOST_TURNS: Final = 6
-"""How often in an hour a job is paused or moved for a turn: every second round of the shortest."""
-
-HAD_ITS_TURNS: Final = f"it was paused or moved {MOST_TURNS} times lately and keeps its nodes"
 GOES_ON: Final = "it goes on, as no job whose turn it is fits on its nodes"
 IN_THE_QUEUE: Final = "once it has waited for two intervals its pods wait in the queue"
 
@@ -196,8 +192,7 @@ class _Fit:
     def place(self, jobs: Sequence[Classified]) -> None:
         """Place all jobs that do not stay where they are."""
         staying = [each for each in jobs if self._stays(each)]
-        kept = {each.job.uid: HAD_ITS_TURNS for each in jobs if self._had_its_turns(each)}
-        staying += [each for each in jobs if each.job.uid in kept]
+        kept = dict[str, str]()
         for attempt in count(1):
             self.counts, self.reasons, self.actions, self.kinds = {}, {}, {}, {}
             self.plan = self.undecided.plan.copy()
@@ -221,15 +216,6 @@ class _Fit:
         if grant is None or not self.plan_holds(uid) or grant.counts != job.job.counts:
             return False
         return grant.kind in {None, self.undecided.kind_of(uid)}
-
-    def _had_its_turns(self, job: Classified) -> bool:
-        """Whether the job is to be paused or moved, and was lately as often as jobs are."""
-        uid, at, inputs = job.job.uid, self.undecided.at, self.undecided.inputs
-        if inputs.rounds is None:
-            return False
-        turns_at = inputs.history.get(uid, NO_HISTORY).turns
-        lately = sum(at - each < inputs.rounds.limit_seconds for each in turns_at)
-        return lately >= MOST_TURNS and self.plan_holds(uid) and not self._stays(job)
 
     def _misfits(self, uid: str) -> bool:
         """Whether a job whose turn it is does not fit on the nodes."""

@@ -66,7 +66,7 @@ class Undecided:
             PoolProblem(problem, kinds_of(pool.nodes, self.inputs.kind_label))
             for pool, problem in problems
         )
-        problem = ClusterProblem(self.at, pools, self._accounts(), self.inputs.rounds)
+        problem = ClusterProblem(self.at, pools, self._accounts(), self.inputs.round_seconds)
         return self.policy.decide(problem, self.inputs.memory, self.inputs.seed)
 
     def kind_of(self, uid: str) -> str:

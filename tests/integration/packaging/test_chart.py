@@ -12,7 +12,6 @@ import yaml
 import autoscaler.settings
 import extender.settings
 from localcluster.paths import REPOSITORY
-from optimus.policies import POLICIES
 from optimus.runtime.settings import file_fields, flag_fields
 from optimus.runtime.settings_file import key_of
 from tests.cases import cases
@@ -388,7 +387,6 @@ def test_the_schema_knows_exactly_the_values_of_the_file() -> None:
     ):
         keys = [key_of(field.name) for field in file_fields(settings)]
         assert sections[name]["propertyNames"]["enum"] == sorted(keys)
-    assert sections["policy"]["propertyNames"]["enum"] == sorted(POLICIES)
 
 
 def test_the_schema_knows_exactly_the_settings_that_are_not_addresses() -> None:

@@ -49,7 +49,7 @@ def test_without_a_placement_rule_counts_are_planned_by_that_of_the_policy() -> 
     assert _decision_config(Settings(policy="drf")).placement == SPREAD
     assert _decision_config(Settings(policy="drf", placement="theorem1")).placement == Theorem1()
     pausing = [name for name in POLICIES if _decision_config(Settings(policy=name)).driver.pauses]
-    assert pausing == ["srtf", *(name for name in POLICIES if name.startswith("gavel-"))]
+    assert pausing == [name for name in POLICIES if policy_named(name).traits.preempts]
 
 
 def test_what_the_operator_sets_is_what_is_decided_by(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from optimus.allocation import (
     Allocation,
     AllocationProblem,
     JobHistory,
+    PolicyMemory,
     PolicyTraits,
     per_pool,
 )
-from optimus.allocation.policy import Service
+from optimus.allocation.policy import ClusterAllocation, ClusterProblem, Grant, Service
 from optimus.interval import Action, IntervalConfig, ProfilingConfig, Strategies
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.driver import (
@@ -29,6 +30,7 @@ from optimus.interval.driver import (
 from optimus.jobs import (
     NO_COUNTS,
     AtTarget,
+    Binding,
     CountBounds,
     Counts,
     Job,
@@ -38,12 +40,12 @@ from optimus.jobs import (
     TargetLoss,
 )
 from optimus.models.forecast import Forecast
-from optimus.nodes import Node, Taint
+from optimus.nodes import NODE_KIND_LABEL, Node, Taint
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, LossPoint, SpeedSample, TrainingProgress
 from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.resources import Resources
-from optimus.snapshot import ClusterSnapshot
+from optimus.snapshot import BoundPod, ClusterSnapshot
 from tests.cases import cases
 from tests.unit.interval.cluster import KnownForecasts, Sync, bind, done, job, nodes, steps
 
@@ -710,6 +712,91 @@ def test_a_job_that_is_not_placed_is_given_up_for_a_while(cores: int, given_up: 
         (why,) = [each.reason for each in decided.plan.decisions if each.uid == "uid-b"]
         seen.append("not placed although" in why)
     assert seen == given_up
+
+
+@dataclass
+class TwoNodes(FakeManagedCluster):
+    """A node of each of two kinds, on which jobs have all their pods."""
+
+    on: dict[str, str] = field(default_factory=dict)
+
+    def snapshot(self) -> ClusterSnapshot:
+        pods = [pod for uid, node in self.on.items() for pod in self._pods(uid, node)]
+        return ClusterSnapshot.of(self.at, self.submitted, self.nodes, pods)
+
+    def _pods(self, uid: str, node: str) -> list[BoundPod]:
+        of = self.managed[uid].job
+        return bind(of, [node] * sum(of.counts))
+
+
+@dataclass(frozen=True)
+class OnKinds:
+    """A policy by which jobs take turns, on these kinds, by UID."""
+
+    kinds: Mapping[str, str]
+    name: str = "on-kinds"
+    traits: ClassVar[PolicyTraits] = PolicyTraits(
+        placed_by="theorem1", reads_forecasts=False, preempts=True, time_shared=True
+    )
+
+    def decide(
+        self, problem: ClusterProblem, memory: PolicyMemory, _: int
+    ) -> tuple[ClusterAllocation, PolicyMemory]:
+        candidates = [each for pool in problem.pools for each in pool.allocation.candidates]
+        granted = {
+            each.job.uid: Grant(each.job.counts, self.kinds[each.job.uid]) for each in candidates
+        }
+        return granted, memory
+
+
+class TestASwapOfKinds:
+    """a is on the kind that b is to run on, and b on a's."""
+
+    @pytest.fixture
+    def cluster(self) -> TwoNodes:
+        two = tuple(
+            replace(node, labels={NODE_KIND_LABEL: kind})
+            for node, kind in zip(nodes(2, 2), ("fast", "slow"), strict=True)
+        )
+        jobs = [FakeManagedJob(job(name, (1, 1))) for name in "ab"]
+        on = {"uid-a": "node-00", "uid-b": "node-01"}
+        return TwoNodes({each.job.uid: each for each in jobs}, two, on=on)
+
+    @pytest.fixture
+    def driver(self) -> IntervalDriver:
+        policy = OnKinds({"uid-a": "slow", "uid-b": "fast"})
+        config = replace(NO_MEASURING, expects=False, pauses=True)
+        return IntervalDriver(Strategies(policy, Theorem1(), KnownForecasts({})), config)
+
+    def test_stops_both_at_once_for_the_nodes_that_each_leaves(
+        self, cluster: TwoNodes, driver: IntervalDriver
+    ) -> None:
+        _, *begun = step(driver, cluster, 0.0)
+        moves = [each for each in begun if isinstance(each, BeginRescale)]
+        assert len(moves) == len(begun) == 2
+        assert {each.uid: (each.kind, each.purpose) for each in moves} == {
+            "uid-a": ("slow", RescalePurpose.TURN),
+            "uid-b": ("fast", RescalePurpose.TURN),
+        }
+        placed = {each.uid: {held.node for held in each.placement or ()} for each in moves}
+        assert placed == {"uid-a": {"node-01"}, "uid-b": {"node-00"}}
+
+    def test_is_not_held_back_by_the_pods_of_the_other(
+        self, cluster: TwoNodes, driver: IntervalDriver
+    ) -> None:
+        mine = cluster.managed["uid-a"].job.bound_to(Binding(NODE_KIND_LABEL, "slow"))
+        assert not driver.headroom(cluster, mine.uid).fits(mine, mine.counts)
+        step(driver, cluster, 0.0)
+        assert driver.headroom(cluster, mine.uid).fits(mine, mine.counts)
+
+    def test_is_none_where_a_third_job_is_in_the_way(
+        self, cluster: TwoNodes, driver: IntervalDriver
+    ) -> None:
+        cluster.managed["uid-b"].job = replace(
+            cluster.managed["uid-b"].job, rescale=RescaleRule.NEVER
+        )
+        (decided,) = step(driver, cluster, 0.0)
+        assert isinstance(decided, IntervalDecided)
 
 
 class TestRounds:

@@ -15,7 +15,6 @@ from optimus.allocation.policy import (
     Holding,
     JobAccount,
     KindCapacity,
-    Pause,
     PoolProblem,
     Refusal,
     Service,
@@ -24,6 +23,7 @@ from optimus.allocation.policy import (
 from optimus.allocation.turns import throughputs
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
+from optimus.policies.gavel_cost import GavelCostPolicy
 from optimus.policies.gavel_las import GavelLasPolicy
 from optimus.progress.types import SpeedSample, TrainingProgress
 from optimus.resources import NONE, Resources, total
@@ -91,13 +91,6 @@ class TestShares:
         answer, _ = GavelLasPolicy().decide(ClusterProblem(0.0, (pool,), accounts), NO_MEMORY, 1)
         assert kinds_of(answer) == {"a": "fast"}
 
-    def test_without_kinds_nobody_is_told_apart(self) -> None:
-        accounts = {"a": measured(4.0, 1.0), "b": measured(2.0, 2.0)}
-        policy = GavelLasPolicy(tells_kinds=False)
-        _, memory = policy.decide(asked(0.0, accounts), NO_MEMORY, 1)
-        shares = memory.data["jobs"]
-        assert [sum(shares[uid]["shares"].values()) for uid in "ab"] == pytest.approx([1.0, 1.0])
-
     def test_two_jobs_of_one_kind_have_half_of_the_time_each(self) -> None:
         accounts = {"a": measured(1.0, 1.0), "b": measured(3.0, 3.0)}
         _, memory = GavelLasPolicy().decide(asked(0.0, accounts, KINDS[:1]), NO_MEMORY, 1)
@@ -117,7 +110,7 @@ class TestTurns:
         accounts = {"a": measured(1.0, 1.0), "b": measured(1.0, 1.0)}
         policy, memory, ran = GavelLasPolicy(), NO_MEMORY, []
         received = dict.fromkeys(accounts, 0.0)
-        for number in range(6):
+        for number in range(9):
             answer, memory = policy.decide(
                 asked(number * 360.0, accounts, KINDS[:1]), through_text(memory), 1
             )
@@ -132,10 +125,10 @@ class TestTurns:
                 )
                 for uid, account in accounts.items()
             }
-        # Of equals in what they received the one that runs goes on: a change restarts something.
-        assert ran == ["a", "b", "b", "a", "a", "b"]
-        paused = answer["a"]
-        assert isinstance(paused, Pause)
+        # Who runs counts as having received a round less, and of equals goes on.
+        assert "".join(ran) == "aabbbbaaa"
+        paused = answer["b"]
+        assert isinstance(paused, Refusal)
         assert "not its turn: it is meant to run 50% of the time" in paused.reason
 
     def test_who_has_a_place_to_himself_keeps_it(self) -> None:
@@ -154,12 +147,72 @@ class TestTurns:
         assert second == first
 
 
+class TestARoundThatHasBegun:
+    def test_is_gone_on_with_by_whoever_asks_again(self) -> None:
+        """Also for jobs that hold nothing yet, and whatever was received meanwhile."""
+        accounts = {"a": measured(4.0, 1.0), "b": measured(2.0, 2.0), "c": measured(2.0, 2.0)}
+        first, memory = GavelLasPolicy().decide(asked(0.0, accounts), NO_MEMORY, 1)
+        late = {
+            uid: replace(
+                account,
+                received=Service(300.0, {"fast": 300.0}) if uid in grants(first) else Service(),
+            )
+            for uid, account in accounts.items()
+        }
+        again, after = GavelLasPolicy().decide(asked(300.0, late), through_text(memory), 1)
+        assert again == first
+        assert after == memory
+        then, _ = GavelLasPolicy().decide(asked(360.0, late), through_text(after), 1)
+        assert set(grants(then)) != set(grants(first))
+
+    def test_leaves_who_came_meanwhile_where_it_is(self) -> None:
+        accounts = {"a": measured(4.0, 1.0)}
+        _, memory = GavelLasPolicy().decide(asked(0.0, accounts), NO_MEMORY, 1)
+        holds = Holding(ONE, "slow")
+        both = {**accounts, "b": measured(1.0, 1.0, holds=holds), "c": measured(1.0, 1.0)}
+        answer, _ = GavelLasPolicy().decide(asked(100.0, both), memory, 1)
+        assert kinds_of(answer) == {"a": "fast", "b": "slow"}
+
+
+class TestKindsThatDifferByNoise:
+    def test_are_one_kind_for_a_job_which_stays_on_its_own(self) -> None:
+        """Both are on the kind that the other was measured to be a little faster on."""
+        accounts = {
+            "a": measured(1.1, 1.0, holds=Holding(ONE, "slow")),
+            "b": measured(1.0, 1.1, holds=Holding(ONE, "fast")),
+        }
+        answer, memory = GavelLasPolicy().decide(asked(0.0, accounts), NO_MEMORY, 1)
+        assert kinds_of(answer) == {"a": "slow", "b": "fast"}
+        for number in range(1, 6):
+            answer, memory = GavelLasPolicy().decide(asked(number * 360.0, accounts), memory, 1)
+            assert kinds_of(answer) == {"a": "slow", "b": "fast"}
+
+    def test_but_one_that_is_cheaper_is_another(self) -> None:
+        kinds = (replace(KINDS[0], price=2.0), KINDS[1])
+        accounts = {"a": measured(1.0, 1.0, holds=Holding(ONE, "fast"))}
+        answer, _ = GavelCostPolicy().decide(asked(0.0, accounts, kinds), NO_MEMORY, 1)
+        assert kinds_of(answer) == {"a": "slow"}
+
+    def test_a_job_moves_to_another_where_it_loses_its_own(self) -> None:
+        accounts = {
+            "a": measured(1.0, 1.0, holds=Holding(ONE, "slow")),
+            "b": measured(1.0, 4.0, holds=Holding(ONE, "fast")),
+        }
+        _, memory = GavelLasPolicy().decide(asked(0.0, accounts), NO_MEMORY, 1)
+        had = {
+            uid: replace(each, received=Service(720.0, {each.holds.kind: 720.0}))
+            for uid, each in accounts.items()
+            if each.holds is not None
+        }
+        answer, _ = GavelLasPolicy().decide(asked(720.0, had), memory, 1)
+        assert kinds_of(answer) == {"b": "slow", "a": "fast"}
+
+
 class TestKindsOnWhichAJobDoesNotRun:
-    @pytest.mark.parametrize("tells_kinds", [True, False])
-    def test_are_never_granted_not_even_where_they_are_left_over(self, tells_kinds: bool) -> None:
+    def test_are_never_granted_not_even_where_they_are_left_over(self) -> None:
         """b makes no progress on the slow kind, and waits for the fast one."""
         accounts = {"a": measured(4.0, 1.0), "b": measured(4.0, 0.0)}
-        policy, memory = GavelLasPolicy(tells_kinds=tells_kinds), NO_MEMORY
+        policy, memory = GavelLasPolicy(), NO_MEMORY
         for number in range(6):
             question = asked(number * 360.0, accounts)
             answer, memory = policy.decide(question, through_text(memory), 1)

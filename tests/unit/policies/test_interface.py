@@ -1,6 +1,7 @@
 """The question of a whole cluster, its answer, traits and memory."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,12 +12,15 @@ from optimus.allocation.policy import NO_ACCOUNT, Pause, PoolProblem, Refusal, S
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
 from optimus.policies.drf import DrfPolicy
+from optimus.policies.gavel_makespan import GavelMakespanPolicy
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.srtf import SrtfPolicy
 from optimus.resources import Resources
 from tests.cases import cases
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import candidate, problem
+
+REPOSITORY = Path(__file__).parents[3]
 
 
 def asked(*pools: AllocationProblem) -> ClusterProblem:
@@ -61,22 +65,25 @@ def test_a_policy_names_itself_and_a_placement_rule_that_there_is(name: str) -> 
     assert policy.traits.placed_by in PLACEMENT_RULES
 
 
-def test_policies_are_what_the_documentation_says() -> None:
-    traits = {name: policy_named(name).traits for name in POLICIES}
-    assert [name for name in traits if traits[name].weighs_restarts] == ["optimus", "dl2", "smd"]
-    assert [name for name in traits if traits[name].refuses] == ["smd"]
-    assert [name for name in traits if not traits[name].reads_forecasts] == [
-        "drf",
-        "fifo",
-        "gavel-las",
-        "gavel-fifo",
-        "gavel-throughput",
-        "gavel-hierarchical",
+@pytest.mark.parametrize("name", POLICIES)
+def test_traits_that_need_each_other_come_together(name: str) -> None:
+    traits = policy_named(name).traits
+    assert traits.preempts or not traits.time_shared
+    assert traits.weighs_restarts or not (traits.refuses or traits.weighs_jobs)
+    assert not (traits.weighs_restarts and traits.preempts)
+
+
+def test_a_policy_is_its_module_and_its_row() -> None:
+    """Of one that no test needs by its name nothing else that ships or is tested has it."""
+    name = GavelMakespanPolicy.name
+    folders = ("autoscaler", "chart", "extender", "manifests", "optimus", "tests/unit")
+    naming = [
+        str(path.relative_to(REPOSITORY))
+        for folder in folders
+        for path in sorted((REPOSITORY / folder).rglob("*"))
+        if path.suffix in {".py", ".json", ".yaml", ".csv"} and name in path.read_text()
     ]
-    gavel = [name for name in traits if name.startswith("gavel-")]
-    assert [name for name in traits if traits[name].preempts] == ["srtf", *gavel]
-    assert [name for name in traits if traits[name].time_shared] == gavel
-    assert [name for name in traits if traits[name].reads_kinds] == gavel
+    assert naming == ["optimus/policies/gavel_makespan.py"]
 
 
 class TestMemory:

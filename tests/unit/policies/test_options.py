@@ -16,7 +16,7 @@ def test_options_that_are_not_given_keep_their_defaults() -> None:
     assert with_options(OptimusPaperPolicy, {"stop": "task"}) == OptimusPaperPolicy(
         stop=StopRule.TASK, tie=Tie.PS
     )
-    assert with_options(GavelLasPolicy, {"tells-kinds": False}) == GavelLasPolicy(tells_kinds=False)
+    assert with_options(GavelLasPolicy, {"reset-rounds": 3}) == GavelLasPolicy(reset_rounds=3)
 
 
 @cases(
@@ -37,11 +37,6 @@ def test_options_that_are_not_given_keep_their_defaults() -> None:
             "optimus",
             {"min-gain-fraction": float("nan")},
             "min-gain-fraction: a number of 0 or more is expected, not nan",
-        ),
-        "a number for a switch": (
-            "gavel-las",
-            {"tells-kinds": 1},
-            "tells-kinds: true or false is expected, not 1",
         ),
         "a value that is not among the names": (
             "optimus-paper",
@@ -64,8 +59,8 @@ def test_every_policy_is_made_without_options(policy: str) -> None:
 
 
 def test_a_file_of_options_names_policies_and_their_options() -> None:
-    read = policy_options({"gavel-las": {"reset-seconds": 600}, "optimus-paper": None})
-    assert read == {"gavel-las": {"reset-seconds": 600}, "optimus-paper": {}}
+    read = policy_options({"gavel-las": {"reset-rounds": 3}, "optimus-paper": None})
+    assert read == {"gavel-las": {"reset-rounds": 3}, "optimus-paper": {}}
     assert policy_options(None) == {}
 
 

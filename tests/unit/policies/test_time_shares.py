@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from optimus.allocation.time_shares import SharesProblem, TimeShares
-from optimus.policies.gavel_las import GavelLasPolicy
 from tests.unit.policies.shares_problems import shares_problem
 
 Values = NDArray[np.float64]
@@ -71,12 +70,6 @@ class TestByHand:
         assert greedy[:, 0].tolist() == pytest.approx([1.0, 0.0], abs=1e-6)
         kept = TimeShares(asked).maximise(asked.speeds, np.array([0.0, 0.25]))
         assert kept[:, 0].tolist() == pytest.approx([0.75, 0.25], abs=1e-6)
-
-    def test_without_kinds_a_share_is_spread_over_all_of_them(self) -> None:
-        asked = shares_problem([[5, 1], [1, 5], [1, 0]], [[3], [1]])
-        shares, _ = GavelLasPolicy(tells_kinds=False).shares(asked)
-        assert shares[:2] == pytest.approx(np.array([[0.75, 0.25]] * 2), abs=1e-6)
-        assert shares[2].tolist() == pytest.approx([0.75, 0.0], abs=1e-6)
 
 
 @st.composite

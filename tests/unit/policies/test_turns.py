@@ -1,8 +1,11 @@
 """Turns: who runs next, by what was received of the ideal share."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from optimus.allocation.turns import Contender, next_round, priority
 from optimus.resources import NONE, Resources
@@ -126,10 +129,65 @@ def test_a_job_that_no_kind_holds_runs_on_what_others_leave() -> None:
     assert next_round([wide, *narrow], capacity, 360) == {"b": "fast", "c": "fast"}
 
 
-def test_over_many_rounds_each_job_gets_its_share() -> None:
-    shares, seconds = {"a": 0.25, "b": 0.75}, {"a": 0.0, "b": 0.0}
-    for _ in range(40):
-        each = [contender(uid, {"fast": shares[uid]}, {"fast": seconds[uid]}) for uid in shares]
-        for uid in next_round(each, {"fast": ONE}, 360):
-            seconds[uid] += 360
-    assert seconds["a"] / sum(seconds.values()) == pytest.approx(0.25, abs=0.03)
+@cases(
+    ("jobs", "places", "alike", "most_pauses"),
+    {
+        "two kinds that are one": (6, 2, True, 95),
+        "two kinds of which each has its own shares": (6, 2, False, 105),
+        "one place of each kind": (6, 1, True, 85),
+    },
+)
+def test_over_many_rounds_equal_jobs_get_equal_times_and_are_seldom_paused(
+    jobs: int, places: int, alike: bool, most_pauses: int
+) -> None:
+    """A tenth of a round is lost whenever a job starts or moves."""
+    share = 2 * places / jobs
+    received = [dict.fromkeys(FAST_AND_SLOW, 0.0) for _ in range(jobs)]
+    held: list[str | None] = [None] * jobs
+    pauses = 0
+    for _ in range(100):
+        contenders = []
+        for number, (each, kind) in enumerate(zip(received, held, strict=True)):
+            seconds = dict.fromkeys(each, sum(each.values())) if alike else dict(each)
+            shares = dict.fromkeys(each, share if alike else share / 2)
+            others = BOTH - {kind} if alike and kind else frozenset[str]()
+            usual = contender(f"{number}", shares, seconds, held=kind)
+            contenders.append(replace(usual, alike=others))
+        chosen = next_round(contenders, dict.fromkeys(FAST_AND_SLOW, ONE * places), 360)
+        for number, kind in enumerate(held):
+            now = chosen.get(f"{number}")
+            pauses += kind is not None and now is None
+            if now is not None:
+                received[number][now] += 360.0 if now == kind else 324.0
+            held[number] = now
+    sums = [sum(each.values()) for each in received]
+    assert max(sums) <= 1.06 * min(sums)
+    assert pauses <= most_pauses
+
+
+@given(shares=st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5))
+def test_over_many_rounds_each_job_gets_its_share_of_one_place(shares: list[float]) -> None:
+    parts = {f"{number}": share / sum(shares) for number, share in enumerate(shares)}
+    seconds, held = dict.fromkeys(parts, 0.0), None
+    for _ in range(200):
+        each = [
+            contender(
+                uid, {"fast": part}, {"fast": seconds[uid]}, held="fast" if uid == held else None
+            )
+            for uid, part in parts.items()
+        ]
+        (held,) = next_round(each, {"fast": ONE}, 360)
+        seconds[held] += 360
+    # At most two rounds more or less than the share.
+    found = {uid: seconds[uid] / 360 / 200 for uid in parts}
+    assert found == pytest.approx(parts, abs=2.5 / 200)
+
+
+def test_a_job_leaves_its_kind_for_one_that_is_as_good_only_where_it_loses_its_own() -> None:
+    first = replace(
+        contender("a", {"fast": 0.5, "slow": 0.5}, held="slow"), alike=frozenset({"fast"})
+    )
+    others = [contender("b", {"fast": 0.1}), contender("c", {"slow": 0.1})]
+    assert next_round([first, *others[:1]], FAST_AND_SLOW, 360) == {"b": "fast", "a": "slow"}
+    before = [contender("c", {"slow": 0.9}, possible=frozenset({"slow"}))]
+    assert next_round([first, *before], FAST_AND_SLOW, 360) == {"c": "slow", "a": "fast"}
