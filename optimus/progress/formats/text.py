@@ -156,6 +156,8 @@ def _of(
         epoch_as_printed=True,
         batch=place.batch,
         batches=place.batches,
+        counts_steps=place.in_steps,
+        percent=place.percent,
         step=place.step,
         is_loose=place.loose,
         epoch_ended=ends
