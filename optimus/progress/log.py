@@ -244,7 +244,7 @@ class ProgressLog:
         pod.names_training = pod.names_training or is_training
         has_own = pod.names_training or (pod.places_own and parsed.loss is None)
         is_result = rises and not is_training and has_own
-        if pod.below_evaluation or is_result:
+        if is_result or (pod.below_evaluation and not is_training):
             known = {
                 name: value for name, value in parsed.values.items() if describe(name).is_metric
             }
@@ -418,9 +418,16 @@ class ProgressLog:
 
     def _of_table(self, pod: PodState, text: str) -> ParsedLine | None:
         """A row of a table, or its header, which is remembered."""
-        found = value_table.row(text, pod.columns, self.options) if pod.columns else None
+        starts = pod.column_starts
+        found = value_table.row(text, pod.columns, self.options, starts) if pod.columns else None
+        if found is None and pod.names_above:
+            found = value_table.below(text, pod.names_above, self.options)
+            pod.names_above = pod.names_above if value_table.is_rule(text) else ()
         if found is None and (named := value_table.header(text)):
             pod.columns, found = named, ParsedLine()
+            pod.column_starts = value_table.starts(text, named)
+        if found is None:
+            pod.names_above = value_table.names(text) or pod.names_above
         return found
 
     def _take(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
@@ -545,8 +552,12 @@ class ProgressLog:
         state.step = move.step
         if per_epoch and steps_give_epochs(state, self.options):
             state.epoch = move.step / per_epoch
-        else:
-            state.epoch = None if move.epoch is None else move.epoch + 0.5
+        elif move.epoch is not None:
+            # Of an epoch of unknown length no more is taken than the run's part that is done.
+            end = state.declared.steps if move.epoch == 0 else None
+            state.epoch = move.epoch + min(move.step / end if end else 0.5, 0.5)
+        elif state.clock.epoch is None:
+            state.epoch = None
 
     def _note_loss(self, parsed: ParsedLine, move: PositionChange) -> None:
         state = self._state
@@ -563,7 +574,9 @@ class ProgressLog:
             return
         state.bad_losses = 0
         rate = state.learning_rate if parsed.learning_rate is None else parsed.learning_rate
-        point = LossPoint(parsed.loss, state.epoch, state.step, float(move.steps), rate)
+        known = move.epoch is not None or state.steps_per_epoch is not None
+        epoch = state.epoch if known else None
+        point = LossPoint(parsed.loss, epoch, state.step, float(move.steps), rate)
         if parsed.epoch_ended and parsed.batch is None:
             add_epoch_mean(state.losses, point, of_all=state.epoch_line_is_mean)
         else:

@@ -113,6 +113,10 @@ class PodState:
     """The lines with that timestamp, the last one last; of long ones the beginning."""
     columns: tuple[str, ...] = ()
     """Those of the table that the log prints, if it does."""
+    column_starts: tuple[int, ...] = ()
+    """Where their names begin, where only blanks stand between them."""
+    names_above: tuple[str, ...] = ()
+    """The names on the line before, whose values may be on this one."""
     news_at: float | None = None
     """When the last read began that brought a new line, by the reader's clock."""
     quiet_reads: int = 0

@@ -229,14 +229,18 @@ def _by_side(text: str) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _name(text: str, match: re.Match[str]) -> str:
-    """The word before the number, with the words before it; of ``name=value`` only the name."""
+    """The word before the number, with the words before it; of ``name=value`` only the name, but
+    where those say that it is something else: ``Time cost=7.9``, ``best loss=0.3``."""
     start = match.start()
-    if text[match.end(1) : match.end(1) + 1] == "=" and text[match.start(2) - 1] == "=":
-        return match[1]
     if not start or text[start - 1] != " " or match[1].lower() in _POSITIONS:
         return match[1]
     before = _BEFORE.search(text, max(0, start - _LOOK_BACK), start)
-    return match[1] if before is None else before[0] + match[1]
+    if before is None:
+        return match[1]
+    whole = before[0] + match[1]
+    if text[match.end(1) : match.end(1) + 1] == "=" and text[match.start(2) - 1] == "=":
+        return match[1] if describe(whole).is_metric else whole
+    return whole
 
 
 def printed_speed(text: str) -> float | None:
@@ -332,7 +336,7 @@ _UNITS: Final = r"(batch(?:es)?|it(?:er(?:ation)?s?)?|steps?|updates?|up(?=\.)|r
 _COUNT: Final = re.compile(
     r"\b(?:mini-?|(?:current|cur|train(?:ing)?|num(?=_updates))[_ ])?"
     rf"{_UNITS}{_NUMBERED}(?:[\s:#.=\[(]{{0,8}}|\s?->\s?)(?:is\s)?"
-    r"(\d{1,15})(?![\d.,]*\d|\s?%)(?:\]?\s?(?:/|of)\s?\[?\s?(\d{1,15}))?",
+    r"(\d{1,15})(?![\d.,]*\d|\s?%)(?:\]?\s?(?:/|of)\s{0,9}\[?\s{0,9}(\d{1,15}))?",
     re.IGNORECASE,
 )
 _GLOBAL: Final = re.compile(
