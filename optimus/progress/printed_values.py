@@ -304,14 +304,17 @@ _ENDED: Final = re.compile(
     re.IGNORECASE,
 )
 _EPOCHS_DONE: Final = re.compile(
-    r"(?<![\w/])(?<!per )(?:epochs?(?:\s?[:=|]|\b)|ep[:=])[\s\[(]{0,4}(\d{1,9}\.\d{1,9})"
-    r"(?![\w.%])(?!\s?(?:s|%))(?:\s?/\s?(\d{1,9})(?!\.?\d))?|"
-    r"(?:^\W{0,4}|\b(?:after|at) |[|,;] ?)(\d{1,9}\.\d{1,9}) ?epochs?\b|"
     r"\bepochs?\s(?:completed|done|finished)\s?[:=]?\s?(\d{1,9}(?:\.\d{1,9})?)\b|"
     r"\b(?:completed|finished)\sepochs?\s?[:=#]?\s?(\d{1,9})\b",
     re.IGNORECASE,
 )
-"""``epoch=1.25``, ``Epoch: 1.25/3``, ``1.25 epochs``, ``Epochs completed: 5``."""
+_FRACTION: Final = re.compile(
+    r"(?<![\w/])(?<!per )epochs?[\s:=|\[(]{1,4}(\d{1,9}\.\d{1,9})(?![\w.%])(?!\s?(?:s|%))"
+    r"(?:\s?/\s?(\d{1,9})(?!\.?\d))?|"
+    r"(?:^\W{0,4}|\b(?:after|at) |[|,;] ?)(\d{1,9}\.\d{1,9}) ?epochs?\b",
+    re.IGNORECASE,
+)
+"""``epoch=1.25``, ``Epoch: 1.25/3``, ``1.25 epochs``."""
 _EPOCH_BEHIND: Final = re.compile(
     r"\W{0,8}(\d{1,9})(?:\s?/\s?(\d{1,9}))?(?:st|nd|rd|th)?[\s*]{0,4}epoch\b"
     r"(?::\w{1,16}:(?:\d{1,15}-)?(\d{1,15})batch)?",
@@ -409,13 +412,15 @@ def _by_words(text: str, place: Place) -> None:
     lowered = text.lower()  # looking for a word is quicker than a pattern
     has_epoch = "epoch" in lowered
     if has_epoch and (done := _EPOCHS_DONE.search(text)):
-        place.done = float(next(filter(None, (done[1], *done.groups()[2:]))))
-        place.epochs = int(done[2]) if done[2] else None
+        place.done = float(done[1] or done[2])
         return
     epoch = _EPOCH.search(text) if has_epoch or "ep" in lowered or "pass" in lowered else None
     if has_epoch and epoch is None and (behind := _EPOCH_BEHIND.match(text)):
         place.epoch, place.epochs = int(behind[1]), int(behind[2]) if behind[2] else None
         place.batch = int(behind[3]) if behind[3] else None
+        return
+    if has_epoch and epoch is None and (part := _FRACTION.search(text)):
+        place.done, place.epochs = float(part[1] or part[3]), int(part[2]) if part[2] else None
         return
     if epoch is not None:
         place.epoch, place.epochs = int(epoch[1]), int(epoch[2]) if epoch[2] else None

@@ -73,12 +73,13 @@ def starts(text: str, columns: tuple[str, ...]) -> tuple[int, ...]:
 
 def names(text: str) -> tuple[str, ...]:
     """The metrics that a line names, and nothing else: ``copypaste: AP,AP50``."""
-    if not any(each in text for each in _SEPARATORS):
+    if "=" in text or not any(each in text for each in _SEPARATORS):
         return ()
     found = tuple(_cells(_LABEL.sub("", text), of_words=False))
+    if not (2 <= len(found) <= _MOST_COLUMNS and all(map(_WORDS.fullmatch, found))):
+        return ()
     known = [name for name in found if describe(name).is_metric]
-    are_words = 2 <= len(found) <= _MOST_COLUMNS and all(map(_WORDS.fullmatch, found))
-    return found if are_words and 2 * len(known) >= max(len(found), 4) else ()
+    return found if 2 * len(known) >= max(len(found), 4) else ()
 
 
 def is_rule(text: str) -> bool:
