@@ -84,7 +84,8 @@ def _is_revoked(state: JobState, now: float) -> bool:
     if isinstance(forecast, Forecast):
         return not forecast.goal_met
     goal, progress = state.job.goal, state.progress(now)
-    return goal is not None and progress.step is not None and not goal_is_met(goal, progress)
+    is_read = progress.step is not None or progress.epoch is not None
+    return goal is not None and is_read and not goal_is_met(goal, progress)
 
 
 def _instant(pod: Pod, now: float) -> float:

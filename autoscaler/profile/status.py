@@ -451,6 +451,8 @@ def _books(state: JobState) -> BooksStatus | None:
 
 
 def _present_speed(state: JobState, progress: TrainingProgress) -> float | None:
+    if progress.units_per_epoch is not None:
+        return None  # its log counts no steps
     here = [sample for sample in progress.samples if sample.counts == state.job.counts]
     return max(here, key=lambda sample: sample.at).steps_per_second if here else None
 

@@ -2,6 +2,7 @@
 log ``cluster_doctor``: whether Optimus works on the cluster."""
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -12,9 +13,11 @@ from optimus.cli.cluster import add_arguments
 from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.exports import is_csv, what_is_missing
 from optimus.cli.table import table
-from optimus.cli.training_log import read_log_lines, read_progress
+from optimus.cli.training_log import read_log_lines, read_progress, stretches
+from optimus.progress.formats import parse_line
+from optimus.progress.lines import split_prefix
 from optimus.progress.metric_names import describe
-from optimus.progress.parsed_line import ParsedLine
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
 from optimus.progress.types import Declared, LossPoint, MetricSeries, TrainingProgress
 
 _LOG: Final = (
@@ -24,6 +27,20 @@ _LOG: Final = (
 _NO_CHECKPOINT: Final = (
     "no line says that a checkpoint is complete: by default a job is moved only right after one; "
     "print checkpoint=STEP after each save"
+)
+_NO_STEP: Final = (
+    "no line says which step it is of: a goal in steps cannot be seen; print step=STEP for one"
+)
+_TOO_LARGE: Final = "{} of {} lines, between those that are read, are passed over: the log is large"
+_MOST_CHARACTERS: Final = 10 << 20
+"""Of a larger log, parts are read, so that it takes some seconds."""
+_LAST_LINES: Final = 2000
+_ERROR: Final = re.compile(
+    r"\b(?i:out of memory)\b|\bOOM(?:Killed)?\b"
+    r"|\bstd::bad_alloc\b|\bSegmentation fault\b|\b[Cc]ore dumped\b|\bNo space left on device\b"
+    r"|^(?:[\w.]{1,80}\.)?\w{0,60}(?:Error|Exception|Interrupt)(?::\s|$)|\bNCCL (?:error|failure)\b"
+    r"|^Killed$|\bFATAL\b|^panic: ",
+    re.ASCII,
 )
 _EXAMPLE_CHARACTERS: Final = 72
 _LINES_TO_ADD: Final = (
@@ -50,6 +67,20 @@ _LINES_TO_ADD: Final = (
 )
 
 
+def last_error(lines: Sequence[str]) -> str:
+    """The last line that says why a program ends, such as the last of a traceback; else nothing.
+
+    Behind it the training does not go on: an error that it survives is none."""
+    for line in reversed(lines):
+        text = clean(line)
+        if _ERROR.search(split_prefix(text).text.strip()) is not None:
+            return text.strip()
+        parsed = parse_line(text, LogFormatOptions())
+        if parsed is not None and parsed.trained:
+            return ""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class LogFinding:
     """One thing that was found in a log."""
@@ -73,12 +104,16 @@ class Diagnosis:
     progress: TrainingProgress
     examples: dict[str, str]
     """The last line in which each thing was found."""
+    passed_over: int = 0
+    """Lines that were not looked at, as the log is too large."""
+    error: str = ""
+    """The last line that says why the program has ended."""
     first_lines: tuple[str, ...] = ()
     export: str = ""
     """What an export lacks, as a sentence."""
 
     @classmethod
-    def of(cls, file: Path, metric: str | None) -> "Diagnosis":
+    def of(cls, file: Path, metric: str | None, bar: Progress) -> "Diagnosis":
         """The diagnosis of a file; ``metric`` is the name of the loss, where it is another."""
         texts = read_log_lines(file)
         forms: Counter[str] = Counter()
@@ -89,10 +124,23 @@ class Diagnosis:
                 forms[parsed.form] += 1
                 examples.update(dict.fromkeys(_recognised(parsed), text))
 
-        progress = read_progress(texts, metric, on_line=note)
-        export = "" if progress.losses else what_is_missing(texts, metric)
-        first = tuple(texts[:1])
-        return cls(file, len(texts), forms.total(), forms, progress, examples, first, export)
+        parts = stretches(texts, _MOST_CHARACTERS)
+        progress = read_progress(
+            texts, metric, on_line=note, parts=bar(parts, f"reading {file.name}")
+        )
+        looked_at = sum(len(texts[part]) for part in parts)
+        return cls(
+            file,
+            len(texts),
+            forms.total(),
+            forms,
+            progress,
+            examples,
+            passed_over=len(texts) - looked_at,
+            error=last_error(texts[-_LAST_LINES:]),
+            first_lines=tuple(texts[:1]),
+            export="" if progress.losses else what_is_missing(texts, metric),
+        )
 
     @property
     def missing(self) -> list[str]:
@@ -114,9 +162,16 @@ class Diagnosis:
     @property
     def notes(self) -> list[str]:
         """What the log does not have and a job may need, as sentences."""
-        if "saved" in self.examples or "progress" not in self.examples or is_csv(self.first_lines):
-            return []
-        return [_NO_CHECKPOINT]
+        found = []
+        if self.passed_over:
+            found.append(_TOO_LARGE.format(self.passed_over, self.lines))
+        if "progress" not in self.examples or is_csv(self.first_lines):
+            return found
+        if self.progress.step is None:
+            found.append(_NO_STEP)
+        if "saved" not in self.examples:
+            found.append(_NO_CHECKPOINT)
+        return found
 
     @property
     def other_goal(self) -> str | None:
@@ -218,12 +273,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_arguments(parser)
 
 
-def _run(options: argparse.Namespace, _: Progress) -> Answer:
+def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     if options.log is None:
         from optimus.cli.cluster_doctor import examine
 
         return examine(options)
-    found = Diagnosis.of(options.log, options.metric)
+    found = Diagnosis.of(options.log, options.metric, progress)
     return Answer(_value(found), "\n".join(_lines(found)), status=1 if found.missing else 0)
 
 
@@ -241,6 +296,7 @@ def _value(found: Diagnosis) -> dict[str, object]:
             {"what": finding.what, "value": finding.value, "line": finding.line}
             for finding in found.findings()
         ],
+        "error": found.error or None,
         "missing": found.missing,
         "notes": found.notes,
         "add": dict(_LINES_TO_ADD) if found.missing else {},
@@ -255,6 +311,9 @@ def _lines(found: Diagnosis) -> Iterator[str]:
     if rows:
         yield ""
         yield table("<<<", ("what", "value", "for example"), rows)
+    if found.error:
+        yield ""
+        yield f"last error: {_cut(found.error, 400)}"
     if found.other_goal is not None:
         yield ""
         yield "There is no training loss. A metric can be the goal instead, for example:"
@@ -271,10 +330,9 @@ def _lines(found: Diagnosis) -> Iterator[str]:
         yield table("<<", ("framework", "line"), _LINES_TO_ADD)
 
 
-def _cut(line: str) -> str:
+def _cut(line: str, most: int = _EXAMPLE_CHARACTERS) -> str:
     plain = " ".join(line.split())
-    whole = len(plain) <= _EXAMPLE_CHARACTERS
-    return plain if whole else plain[: _EXAMPLE_CHARACTERS - 3] + "..."
+    return plain if len(plain) <= most else plain[: most - 3] + "..."
 
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -1,12 +1,13 @@
 """Training logs as files: any format that is read from pods, or a CSV ``epoch,loss``."""
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
@@ -30,10 +31,14 @@ from optimus.progress.types import (
     Declared,
     LogLine,
     LossPoint,
+    PodRun,
     TrainingProgress,
 )
 
 _ALL: Final = 10**9
+_STRETCHES: Final = 64
+_AT_ONCE: Final = 5000
+"""Lines between two moves of a progress bar."""
 _Opener = Callable[[IO[bytes]], gzip.GzipFile | lzma.LZMAFile | bz2.BZ2File]
 _ARCHIVES: Final[tuple[tuple[str, str, bytes, _Opener], ...]] = (
     ("gzip", ".gz", b"\x1f\x8b", lambda packed: gzip.GzipFile(fileobj=packed)),
@@ -43,6 +48,10 @@ _ARCHIVES: Final[tuple[tuple[str, str, bytes, _Opener], ...]] = (
 """Each with its suffix and its first bytes."""
 _MOST_UNPACKED: Final = 1 << 30
 """An archive of a few kilobytes may hold more than any memory."""
+_MOST_STATES: Final = 200
+"""Of a line that a progress bar has rewritten more often, so many states are read."""
+_CONTROLS: Final = bytes(each for each in range(32) if each not in b"\b\t\n\v\f\r\x1b")
+_SAMPLE: Final = 1 << 16
 _FORMATS: Final = (
     "a log of MXNet, Keras or TensorFlow, lines of name=value, or a CSV epoch,loss is expected"
 )
@@ -143,13 +152,48 @@ def read_log_lines(file: Path) -> list[str]:
     """The lines of a text file, which may be packed with gzip, xz or bzip2; ``-``: standard input.
 
     Those of an export are as a program would print them (``exports``). Raises ``BadInput`` for an
-    archive that is damaged, or holds more than 1 GiB."""
+    archive that is damaged, or holds more than 1 GiB, and for a file that is empty or no text."""
     content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     for name, suffix, beginning, unpack in _ARCHIVES:
         if file.suffix.lower() == suffix or content.startswith(beginning):
             content = _unpacked(file, content, name, unpack)
             break
-    return as_lines(content)
+    _check_text(file, content)
+    return [state for line in as_lines(content) for state in _states(line)]
+
+
+def _check_text(file: Path, content: bytes) -> None:
+    content = content.lstrip(b"\0")  # a log that was cut while its program wrote on
+    if not content.strip():
+        raise BadInput(file, "the lines of a training log are expected, this file is empty")
+    sample = content[:_SAMPLE]
+    is_utf16 = sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if not is_utf16 and len(sample) - len(sample.translate(None, _CONTROLS)) > len(sample) / 50:
+        raise BadInput(
+            file,
+            "the text of a training log is expected, this file is binary: of TensorBoard's events "
+            "the download as CSV is read, of UTF-16 only what begins with a byte order mark",
+        )
+
+
+def _states(line: str) -> list[str]:
+    """A line, or of one that a bar over the whole run has rewritten some states, the last too."""
+    if line.count("\r") <= _MOST_STATES:
+        return [line]
+    states = [state for state in line.split("\r") if state.strip()]
+    every = -(-len(states) // _MOST_STATES)
+    return states[::-every][::-1]
+
+
+def stretches(lines: Sequence[str], most: int) -> list[slice]:
+    """All lines in stretches; of more than ``most`` characters, some that are spread evenly."""
+    size = sum(map(len, lines))
+    if size <= most:
+        return [slice(at, at + _AT_ONCE) for at in range(0, len(lines), _AT_ONCE)]
+    length = max(len(lines) * most // size // _STRETCHES, 1)
+    last = max(len(lines) - length, 0)
+    begins = sorted({last * n // (_STRETCHES - 1) for n in range(_STRETCHES)})
+    return [slice(begin, begin + length) for begin in begins]
 
 
 def _unpacked(file: Path, content: bytes, name: str, unpack: _Opener) -> bytes:
@@ -187,12 +231,19 @@ def read_progress(
     metric: str | None,
     aims: tuple[str, ...] = (),
     on_line: Callable[[str, ParsedLine | None], None] | None = None,
+    parts: Iterable[slice] = (slice(None),),
 ) -> TrainingProgress:
     """The progress as read from a pod's log, with all losses; ``aims`` are the goal's metrics.
 
-    ``on_line`` is told of each line and what it says."""
+    ``on_line`` is told of each line and what it says. Only ``parts`` of the lines are read; others
+    are passed over, as in the log of a pod that prints too much."""
     options = LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric, aims=aims)
     log = ProgressLog(options, max_losses=_ALL, max_values=_ALL, on_line=on_line)
-    stamped = [LogLine(float(second), text) for second, text in enumerate(lines)]
-    log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped, "file")
+    before = 0
+    for part in parts:
+        first, end, _ = part.indices(len(lines))
+        stamped = [LogLine(float(at), lines[at]) for at in range(first, end)]
+        run = PodRun("file", skipped=first > before)
+        log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped, run)
+        before = end
     return log.progress(float(len(lines)))

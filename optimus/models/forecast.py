@@ -531,7 +531,7 @@ def _counts_epochs(curve: Curve | NotReady, progress: TrainingProgress, goal: Lo
 
 def _steps_per_epoch(job: Job, progress: TrainingProgress) -> float | None:
     """As known of the job, else of the newest earlier run that shows it, at the job's workers."""
-    own = progress.steps_per_epoch or job.steps_per_epoch
+    own = progress.steps_per_epoch or progress.units_per_epoch or job.steps_per_epoch
     if own is not None:
         return own
     known = [run.steps_per_epoch for run in progress.earlier if run.steps_per_epoch]

@@ -42,10 +42,12 @@ from optimus.progress.state import (
     keep_epoch_length,
     settle_count,
     settle_end,
+    settle_fraction,
     step_unit,
     steps_give_epochs,
     steps_per_epoch,
     thin_losses,
+    units_per_epoch,
 )
 from optimus.progress.types import (
     Declared,
@@ -242,7 +244,7 @@ class ProgressLog:
         pod.names_training = pod.names_training or is_training
         has_own = pod.names_training or (pod.places_own and parsed.loss is None)
         is_result = rises and not is_training and has_own
-        if pod.below_evaluation or is_result:
+        if is_result or (pod.below_evaluation and not is_training):
             known = {
                 name: value for name, value in parsed.values.items() if describe(name).is_metric
             }
@@ -302,11 +304,13 @@ class ProgressLog:
 
     def _progress(self) -> TrainingProgress:
         state, current = self._state, self._sample()
+        known_steps = state.counts_steps or self.options.steps_per_epoch is not None
         return TrainingProgress(
             losses=tuple(state.losses),
             epoch=state.epoch,
             step=state.step,
             steps_per_epoch=steps_per_epoch(state, self.options),
+            units_per_epoch=None if known_steps else units_per_epoch(state, self.options),
             samples=(*state.samples, *((current,) if current else ())),
             checkpoint_step=state.checkpoint_step,
             checkpoint_at=state.checkpoint_at,
@@ -414,9 +418,16 @@ class ProgressLog:
 
     def _of_table(self, pod: PodState, text: str) -> ParsedLine | None:
         """A row of a table, or its header, which is remembered."""
-        found = value_table.row(text, pod.columns, self.options) if pod.columns else None
+        starts = pod.column_starts
+        found = value_table.row(text, pod.columns, self.options, starts) if pod.columns else None
+        if found is None and pod.names_above:
+            found = value_table.below(text, pod.names_above, self.options)
+            pod.names_above = pod.names_above if value_table.is_rule(text) else ()
         if found is None and (named := value_table.header(text)):
             pod.columns, found = named, ParsedLine()
+            pod.column_starts = value_table.starts(text, named)
+        if found is None:
+            pod.names_above = value_table.names(text) or pod.names_above
         return found
 
     def _take(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
@@ -446,6 +457,7 @@ class ProgressLog:
             self._note_saved(pod, at, replace(pod.saving, complete=True))
         if parsed.is_loose and parsed.epoch is None and pod.header is not None:
             below_header(pod, parsed)
+        settle_fraction(state, pod, parsed, self.options)
         self._number_epochs(pod, parsed)
         settle_count(state, pod, parsed)
         if parsed.end_is_doubtful:
@@ -494,7 +506,7 @@ class ProgressLog:
             self._note_run_start(move)
         if move.back or former != pod.name:
             self._restore(parsed, move)
-        self._set_position(move)
+        self._set_position(pod, move)
         self._note_loss(parsed, move)
 
     def _note_run_start(self, move: PositionChange) -> None:
@@ -523,14 +535,15 @@ class ProgressLog:
             # It was restored from an older checkpoint than the last one known.
             state.checkpoint_step = step or None
 
-    def _set_position(self, move: PositionChange) -> None:
+    def _set_position(self, pod: PodState, move: PositionChange) -> None:
         state = self._state
+        state.counts_steps = move.step is not None or pod.counts_steps
         if move.step is not None and move.epoch is not None:
             state.clock.tick(move.epoch, move.step)
         if move.step != state.step:
             state.step_before = state.step
         per_epoch = steps_per_epoch(state, self.options)
-        state.steps_per_epoch = per_epoch
+        state.steps_per_epoch = units_per_epoch(state, self.options)
         if move.step is None:
             state.epoch, state.step = move.done, None
             if move.done is not None and per_epoch:
@@ -539,8 +552,12 @@ class ProgressLog:
         state.step = move.step
         if per_epoch and steps_give_epochs(state, self.options):
             state.epoch = move.step / per_epoch
-        else:
-            state.epoch = None if move.epoch is None else move.epoch + 0.5
+        elif move.epoch is not None:
+            # Of an epoch of unknown length no more is taken than the run's part that is done.
+            end = state.declared.steps if move.epoch == 0 else None
+            state.epoch = move.epoch + min(move.step / end if end else 0.5, 0.5)
+        elif state.clock.epoch is None:
+            state.epoch = None
 
     def _note_loss(self, parsed: ParsedLine, move: PositionChange) -> None:
         state = self._state
@@ -557,7 +574,9 @@ class ProgressLog:
             return
         state.bad_losses = 0
         rate = state.learning_rate if parsed.learning_rate is None else parsed.learning_rate
-        point = LossPoint(parsed.loss, state.epoch, state.step, float(move.steps), rate)
+        known = move.epoch is not None or state.steps_per_epoch is not None
+        epoch = state.epoch if known else None
+        point = LossPoint(parsed.loss, epoch, state.step, float(move.steps), rate)
         if parsed.epoch_ended and parsed.batch is None:
             add_epoch_mean(state.losses, point, of_all=state.epoch_line_is_mean)
         else:
@@ -740,20 +759,30 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
     return not pod.tells_loss, silent, TRAINERS.index(pod.role), pod.index
 
 
-def _unclear_text(state: LogState) -> str | None:
-    """What of the log may mean two things."""
+def _unclear_text(state: LogState, options: LogFormatOptions) -> str | None:
+    """What of the log may mean two things, or is not what the job's goal counts."""
     if state.unclear_lines >= _UNCLEAR_LINES:
         return (
             f"the number {state.unclear} in the log may have a decimal comma or thousands, and is "
             "not read: print it with a decimal point and without commas"
         )
-    return _STEPS_BEGIN_AGAIN if any(pod.falls >= _FALLS for pod in state.pods) else None
+    if any(pod.falls >= _FALLS for pod in state.pods):
+        return _STEPS_BEGIN_AGAIN
+    has_none = options.needs_steps and state.epoch is not None and state.step is None
+    return _NO_STEPS if has_none else None
 
 
 _STEPS_BEGIN_AGAIN: Final = (
     "the log's steps begin again and again after the same step, and no line names the epoch, so "
     "that what came before is taken for undone: print the epoch, too, such as 'epoch=3 step=10 "
     "loss=0.5', or steps that go on"
+)
+
+
+_NO_STEPS: Final = (
+    "the log shows epochs and no step, so that the goal of optimus.dl/target-steps cannot be "
+    "seen: print the step, too, such as 'epoch=3 step=1200 loss=0.5', set optimus.dl/target-epochs "
+    "instead, or say with optimus.dl/steps-per-epoch how many steps an epoch has"
 )
 
 
@@ -766,7 +795,7 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     slow = _slow_pattern(options)
     if slow is not None:
         return slow
-    unclear = _unclear_text(state)
+    unclear = _unclear_text(state, options)
     if unclear is not None:
         return unclear
     if state.losses or (options.aims and state.series):

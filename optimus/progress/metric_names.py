@@ -63,7 +63,7 @@ _EVALUATION: Final = re.compile(rf"(?:{EVALUATION_WORDS}|holdout|heldout)")
 _SCOPES: Final = re.compile(
     r"train(?:ing)?|trn|avg|average|mean|current|running|smoothed|moving|epoch|(?:mini)?batch|step|"
     r"iter|total|overall|global|reduced|mini|lm|s|the|of|for|one|in|at|learn|metrics?|per|token|"
-    r"word|over|whole|this"
+    r"word|over|whole|this|main|sum"
 )
 _RISING: Final = re.compile(
     r".*acc(?:uracy)?\d*|top\d*|[mw]?ap(?:50|75)?|.*map(?:50|75)?|m?ious?|.*iou|(?:micro|macro)?f\d|"
@@ -269,6 +269,9 @@ def _chosen(names: tuple[str, ...]) -> LossChoice | None:
     parts = by_meaning.get(Meaning.PART) or by_meaning.get(Meaning.NAMED_PART) or []
     entropies = by_meaning.get(Meaning.CROSS_ENTROPY, [])
     if parts and not by_meaning.get(Meaning.LOSS):
+        whole = [name for name in parts if _is_whole(name, parts)]
+        if whole:
+            return LossChoice(0, (whole[0],))
         return LossChoice(len(_ORDER), tuple(name for name in names if name in parts + entropies))
     for rank, meaning in enumerate(_ORDER):
         if meaning in by_meaning:
@@ -279,6 +282,11 @@ def _chosen(names: tuple[str, ...]) -> LossChoice | None:
     if Meaning.REGRESSION in by_meaning:
         return LossChoice(len(_ORDER) + 1, _plainest(by_meaning[Meaning.REGRESSION]))
     return None
+
+
+def _is_whole(name: str, parts: list[str]) -> bool:
+    """Whether all others are parts of it: ``asr/loss`` of ``asr/loss_ctc`` and ``asr/loss_att``."""
+    return len(parts) > 1 and all(each == name or each.startswith(f"{name}_") for each in parts)
 
 
 def _plainest(names: list[str]) -> tuple[str, ...]:

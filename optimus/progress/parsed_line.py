@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from optimus.jobs import Batch, Job, Role, TrainingMode, target_metrics
+from optimus.jobs import Batch, Job, Role, TargetSteps, TrainingMode, target_metrics
 from optimus.progress.metric_names import LossChoice, ValueName, line_names
 from optimus.progress.patterns import InvalidPattern, Pattern, compile_pattern, no_timer
 from optimus.progress.printed_values import VALUE
@@ -45,6 +45,8 @@ class LogFormatOptions:
     """What the user has said of the whole run; it replaces what the log says."""
     aims: tuple[str, ...] = ()
     """The metrics that the job's goal is about, where that is not the training loss."""
+    needs_steps: bool = False
+    """The job's goal is a number of steps."""
 
     @classmethod
     def of(cls, job: Job, timer: Callable[[], float] = no_timer) -> Self:
@@ -63,6 +65,7 @@ class LogFormatOptions:
             command=job.command,
             declared=_declared(job.lr_schedule),
             aims=tuple(target_metric.name for target_metric in target_metrics(job.goal)),
+            needs_steps=isinstance(job.goal, TargetSteps),
         )
 
 
@@ -104,6 +107,12 @@ class ParsedLine:
     batch: int | None = None
     """Batches of ``batches`` done in this epoch by the process that prints."""
     batches: int | None = None
+    counts_steps: bool = True
+    """``batch`` counts steps, and not examples, lines or parts of an epoch."""
+    percent: float | None = None
+    """The part of the epoch that is done, as printed beside ``batch``."""
+    is_fraction: bool = False
+    """The epochs done are printed, with a fraction."""
     step: int | None = None
     """The job's global step."""
     is_loose: bool = False
@@ -156,6 +165,7 @@ class ParsedLine:
         """Put this line at the epochs done since the start of training, in parts.
 
         Without a step it is a position in ten thousandths of an epoch, where no more is known."""
+        self.is_fraction = True
         if self.step is not None:
             self.steps_per_epoch = self.step / done if done > 0 and self.step > 0 else None
             return
@@ -163,6 +173,7 @@ class ParsedLine:
         self.epoch, self.epoch_as_printed = max(math.ceil(done) - 1, 0), False
         self.batch, self.batches = round((done - self.epoch) * parts), parts
         self.epoch_ended, self.end_is_doubtful = self.batch == parts, False
+        self.counts_steps = steps_per_epoch is not None
 
     def with_values(self, values: Mapping[str, float], loss_metric: str | None) -> Self:
         """This line with the loss, the learning rate and all values.

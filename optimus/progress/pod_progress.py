@@ -113,6 +113,10 @@ class PodState:
     """The lines with that timestamp, the last one last; of long ones the beginning."""
     columns: tuple[str, ...] = ()
     """Those of the table that the log prints, if it does."""
+    column_starts: tuple[int, ...] = ()
+    """Where their names begin, where only blanks stand between them."""
+    names_above: tuple[str, ...] = ()
+    """The names on the line before, whose values may be on this one."""
     news_at: float | None = None
     """When the last read began that brought a new line, by the reader's clock."""
     quiet_reads: int = 0
@@ -143,6 +147,8 @@ class PodState:
     """Batches from one line to the next."""
     batches: float | None = None
     """Batches of an epoch."""
+    counts_steps: bool = True
+    """Its batches are steps, and not examples, lines or parts of an epoch."""
     ended: bool = False
     doubtful: int | None = None
     """The epoch of the last line of which it was doubtful whether it ends its epoch, with the names
@@ -177,6 +183,10 @@ class PodState:
     header: int | None = None
     """The epoch of a Keras header whose progress bars are being read, of ``header_batches``."""
     header_batches: int | None = None
+    by_percent: bool = False
+    """Its batches are of another whole than the percentage beside them, which holds."""
+    fraction_form: str = ""
+    """The form of the lines that print epochs done with a fraction."""
     header_assumed: bool = False
     """No line has had an epoch yet; it is taken for the first."""
     tells_loss: bool = False
@@ -340,6 +350,10 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
 
 def _to_batch(pod: PodState, at: float, epoch: int, parsed: ParsedLine) -> PositionChange:
     former = pod.epoch
+    if parsed.percent is not None:
+        _settle_percent(pod, parsed, parsed.percent)
+    if parsed.batch is not None:
+        pod.counts_steps = parsed.counts_steps
     back = _enter_epoch(pod, epoch, parsed.batch)
     steps, repeat = _count_batches(pod, at, parsed.batch)
     repeat = repeat and epoch == former  # batch 0 of the next epoch is another position
@@ -352,6 +366,19 @@ def _to_batch(pod: PodState, at: float, epoch: int, parsed: ParsedLine) -> Posit
         return PositionChange(None, epoch, epoch + 1.0, back, repeat, steps)
     fraction = min(pod.batch / pod.batches, 1.0) if pod.batches else 0.5
     return PositionChange(None, epoch, epoch + fraction, back, repeat, steps)
+
+
+def _settle_percent(pod: PodState, parsed: ParsedLine, percent: float) -> None:
+    """Put a line at the percentage that it prints, where its numbers are of another whole.
+
+    Each of several processes prints its own examples, out of all of them. What they add to the
+    percentage keeps lines within one percent apart."""
+    if not (parsed.batch and parsed.batches):
+        return
+    done = parsed.batch / parsed.batches
+    pod.by_percent = pod.by_percent or abs(100 * done - percent) > 1
+    if pod.by_percent:
+        parsed.batch = round(parsed.batches * min(percent + done, 100.0) / 100)
 
 
 def _enter_epoch(pod: PodState, epoch: int, batch: int | None) -> bool:
@@ -399,8 +426,8 @@ def _end_epoch(pod: PodState, at: float, *, length_known: bool) -> None:
     if pod.gap and pod.batches != 1.0:
         return  # the epoch's last batches may have been passed over
     if pod.batch == 0:
-        # A log of whole epochs only: an epoch is its step.
-        pod.batches = 1.0
+        # A log of whole epochs only.
+        pod.batches, pod.counts_steps = 1.0, False
         pod.meter.add(at, pod.before + 1.0)
     elif not length_known:
         unseen = (at - pod.batch_at) / pod.seconds_per_batch if pod.seconds_per_batch else 0.0

@@ -17,10 +17,10 @@ number is decided here alone:
 
 Where in the training a line is, it says with an epoch, a batch of it, or a step of the run:
 ``Epoch 3 iteration 250/3981``, ``Epoch: [0][10/5005]``, ``epoch 1 | 200/2983 batches``,
-``Step 100``, ``Epoch 3:  50%|##  | 235/469 [``, ``it 1024/306968 of epoch 0``, ``[10]``. A step or
-an iteration beside an epoch may count within the epoch or over the run: the place is ``loose``, and
-the log as a whole decides (``counts``). A count that is not understood makes the place
-``unclear``."""
+``Step 100``, ``Epoch 3:  50%|##  | 235/469 [``, ``it 1024/306968 of epoch 0``, ``[10]``. A count
+without a name, or of examples, is of no steps: ``[640/60000 (1%)]``. A step or an iteration beside
+an epoch may count within the epoch or over the run: the place is ``loose``, and the log as a whole
+decides (``counts``). A count that is not understood makes the place ``unclear``."""
 
 import re
 import unicodedata
@@ -229,14 +229,18 @@ def _by_side(text: str) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _name(text: str, match: re.Match[str]) -> str:
-    """The word before the number, with the words before it; of ``name=value`` only the name."""
+    """The word before the number, with the words before it; of ``name=value`` only the name, but
+    where those say that it is something else: ``Time cost=7.9``, ``best loss=0.3``."""
     start = match.start()
-    if text[match.end(1) : match.end(1) + 1] == "=" and text[match.start(2) - 1] == "=":
-        return match[1]
     if not start or text[start - 1] != " " or match[1].lower() in _POSITIONS:
         return match[1]
     before = _BEFORE.search(text, max(0, start - _LOOK_BACK), start)
-    return match[1] if before is None else before[0] + match[1]
+    if before is None:
+        return match[1]
+    whole = before[0] + match[1]
+    if text[match.end(1) : match.end(1) + 1] == "=" and text[match.start(2) - 1] == "=":
+        return match[1] if describe(whole).is_metric else whole
+    return whole
 
 
 def printed_speed(text: str) -> float | None:
@@ -265,6 +269,10 @@ class Place:
     ended: bool = False
     """The line says that the epoch has ended."""
     loose: bool = False
+    in_steps: bool = True
+    """``batch`` counts steps, and not examples, bytes or what the line does not say."""
+    percent: float | None = None
+    """The part of the epoch as printed beside the batch."""
     unclear: bool = False
     of_bar: bool = False
     """It is that of a progress bar, of which the values are means since the epoch began."""
@@ -300,18 +308,38 @@ _EPOCHS_DONE: Final = re.compile(
     r"\b(?:completed|finished)\sepochs?\s?[:=#]?\s?(\d{1,9})\b",
     re.IGNORECASE,
 )
+_FRACTION: Final = re.compile(
+    r"(?<![\w/])(?<!per )epochs?[\s:=|\[(]{1,4}(\d{1,9}\.\d{1,9})(?![\w.%])(?!\s?(?:s|%))"
+    r"(?:\s?/\s?(\d{1,9})(?!\.?\d))?|"
+    r"(?:^\W{0,4}|\b(?:after|at) |[|,;] ?)(\d{1,9}\.\d{1,9}) ?epochs?\b",
+    re.IGNORECASE,
+)
+"""``epoch=1.25``, ``Epoch: 1.25/3``, ``1.25 epochs``."""
 _EPOCH_BEHIND: Final = re.compile(
     r"\W{0,8}(\d{1,9})(?:\s?/\s?(\d{1,9}))?(?:st|nd|rd|th)?[\s*]{0,4}epoch\b"
     r"(?::\w{1,16}:(?:\d{1,15}-)?(\d{1,15})batch)?",
     re.IGNORECASE,
 )
 """``1/10 * Epoch (train)``, ``1epoch:train:1-100batch``."""
-_WITHIN: Final = re.compile(r"[\s:,|\[(]{0,8}(\d{1,15})\s?/\s{0,4}(\d{1,15})\b(?![.,]\d)")
+_WITHIN: Final = re.compile(
+    r"([\s:,|\[(]{0,8})(\d{1,15})\s?/\s{0,4}(\d{1,15})\b(?![.,]\d)"
+    r"(?:\s?\(\s{0,4}(\d{1,3})(?:\.\d{1,6})?\s?%\)|[\s\])]{0,4}([A-Za-z]{1,12})\b(?!\s?[:=]))?"
+)
+_UNITS_OF_STEPS: Final = re.compile(
+    r"(?:mini)?(?:batch(?:es)?|ba?|its?|iter(?:ation)?s?|steps?|updates?|rounds?)", re.IGNORECASE
+)
+_EXAMPLES: Final = re.compile(
+    r"\b(?:samples?|examples?|images?|imgs?|records?|rows|tokens?|words|sentences|seq(?:uence)?s"
+    r"|frames|bytes|[kmg]i?b|items|points)\b[\s:=#\[(]{0,4}(\d{1,15})\s?(?:/|of)\s?(\d{1,15})\b",
+    re.IGNORECASE,
+)
+_BAR_UNIT: Final = re.compile(r"[\d.?]\s?([A-Za-z]{1,16})/s\b|\ds/([A-Za-z]{1,16})")
+_BAR_LABEL: Final = re.compile(_EXAMPLES.pattern.partition(r"\b[")[0] + r"\b", re.IGNORECASE)
 _UNITS: Final = r"(batch(?:es)?|it(?:er(?:ation)?s?)?|steps?|updates?|up(?=\.)|rounds?|episodes?)"
 _COUNT: Final = re.compile(
     r"\b(?:mini-?|(?:current|cur|train(?:ing)?|num(?=_updates))[_ ])?"
     rf"{_UNITS}{_NUMBERED}(?:[\s:#.=\[(]{{0,8}}|\s?->\s?)(?:is\s)?"
-    r"(\d{1,15})(?![\d.,]*\d|\s?%)(?:\]?\s?(?:/|of)\s?\[?\s?(\d{1,15}))?",
+    r"(\d{1,15})(?![\d.,]*\d|\s?%)(?:\]?\s?(?:/|of)\s{0,9}\[?\s{0,9}(\d{1,15}))?",
     re.IGNORECASE,
 )
 _GLOBAL: Final = re.compile(
@@ -374,6 +402,9 @@ def _of_bar(text: str, bar: re.Match[str]) -> Place:
     if match is None and _OF_STEPS.search(label):
         return Place(step=count, steps=total or None, of_bar=True)
     place.batch, place.batches = count, total
+    unit = _BAR_UNIT.search(bar[3])
+    is_unit = unit is None or _UNITS_OF_STEPS.fullmatch(unit[1] or unit[2]) is not None
+    place.in_steps = is_unit and _BAR_LABEL.search(label) is None
     return place
 
 
@@ -388,6 +419,9 @@ def _by_words(text: str, place: Place) -> None:
         place.epoch, place.epochs = int(behind[1]), int(behind[2]) if behind[2] else None
         place.batch = int(behind[3]) if behind[3] else None
         return
+    if has_epoch and epoch is None and (part := _FRACTION.search(text)):
+        place.done, place.epochs = float(part[1] or part[3]), int(part[2]) if part[2] else None
+        return
     if epoch is not None:
         place.epoch, place.epochs = int(epoch[1]), int(epoch[2]) if epoch[2] else None
         place.ended = _ENDED.match(text, epoch.end()) is not None
@@ -398,11 +432,17 @@ def _by_words(text: str, place: Place) -> None:
     if epoch is not None:
         within = _WITHIN.match(text, epoch.end())
         if within is not None:
-            place.batch, place.batches = int(within[1]), int(within[2])
+            place.batch, place.batches = int(within[2]), int(within[3])
+            # "Epoch: [0][10/5005]" and "epoch 1 | 200/2983 batches" are batches.
+            is_own = text[epoch.end() - 1] == "]" and within[1].strip() == "[" and not within[4]
+            place.in_steps = is_own or _UNITS_OF_STEPS.fullmatch(within[5] or "") is not None
+            place.percent = float(within[4]) if within[4] else None
             return
     count = _COUNT.search(text)
     if count is None:
         place.unclear = _COUNTED_UNIT.search(text) is not None
+        if "/" in text and (examples := _EXAMPLES.search(text)):
+            place.batch, place.batches, place.in_steps = int(examples[1]), int(examples[2]), False
         return
     unit, number = count[1].lower(), int(count[2])
     total = int(count[3]) if count[3] else None
@@ -422,11 +462,12 @@ def _by_beginning(text: str, place: Place) -> None:
     if match is None:
         if at_end := _AT_END.search(text):
             place.batch, place.batches = int(at_end[1] or at_end[3]), int(at_end[2] or at_end[4])
+            place.in_steps = False
         return
     batch, batches = match[1] or match[3] or match[8], match[2] or match[4] or match[9]
     if match[7] and describe(match[7]).is_metric:
         return
     if batch:
-        place.batch, place.batches = int(batch), int(batches)
+        place.batch, place.batches, place.in_steps = int(batch), int(batches), False
     else:
         place.step = int(match[5] or match[6])

@@ -121,8 +121,10 @@ class LogState:
     """The run whose epochs are known to be counted with that offset."""
     step: int | None = None
     epoch: float | None = None
+    counts_steps: bool = True
+    """The lead's positions are steps, or batches that are."""
     steps_per_epoch: float | None = None
-    """As last known."""
+    """As last known; where positions are no steps, what an epoch has of what they count."""
     reference_steps: float | None = None
     """Where the size of a step may differ between runs: the steps in an epoch of the first run, at
     ``reference_workers`` and with ``reference_examples`` in a step."""
@@ -300,7 +302,7 @@ def job_rate(state: LogState, options: LogFormatOptions) -> Rate | None:
     return (
         max(by_steps, key=lambda rate: rate.seconds, default=None)
         or _of_workers(by_batches, trainers, options.mode)
-        or _printed_rate(state, options, trainers)
+        or (_printed_rate(state, options, trainers) if state.counts_steps else None)
     )
 
 
@@ -336,6 +338,11 @@ def _median_rate(pod: PodState, printed: Sequence[float], unit: float) -> Rate |
 
 def steps_per_epoch(state: LogState, options: LogFormatOptions) -> float | None:
     """The job's steps in an epoch; at the run's counts where they shrink with workers."""
+    return units_per_epoch(state, options) if state.counts_steps else options.steps_per_epoch
+
+
+def units_per_epoch(state: LogState, options: LogFormatOptions) -> float | None:
+    """What an epoch has of what the log's positions count: steps, or else parts of an epoch."""
     learned = _learned(state, options)
     if _steps_shrink_with_workers(options):
         return learned or state.steps_per_epoch or options.steps_per_epoch
@@ -350,7 +357,14 @@ def steps_give_epochs(state: LogState, options: LogFormatOptions) -> bool:
 
 
 def step_unit(state: LogState, options: LogFormatOptions) -> float | None:
-    """The factor that converts the run's steps to the first run's; ``None`` while unknown."""
+    """The factor that converts the run's steps to the first run's; ``None`` while unknown.
+
+    Where positions are no steps, it makes them the steps that the job says an epoch has."""
+    if not state.counts_steps and options.steps_per_epoch:
+        learned = _learned(state, options)
+        return options.steps_per_epoch / learned if learned else None
+    if not state.counts_steps and _steps_shrink_with_workers(options):
+        return 1.0 / _trainers(options, state.workers)
     reference, same_workers = state.reference_steps, state.reference_workers == state.workers
     if not _steps_may_shrink(options) or reference is None or same_workers:
         return 1.0
@@ -408,8 +422,11 @@ def _learned(state: LogState, options: LogFormatOptions) -> float | None:
     known, lead = state.clock.steps_per_epoch, _lead(state)
     if known or lead is None or lead.batches is None or lead.step is not None:
         return known
-    sync = options.mode is TrainingMode.SYNC
-    return lead.batches if sync else lead.batches * _trainers(options, state.workers)
+    if options.mode is not TrainingMode.SYNC:
+        return lead.batches * _trainers(options, state.workers)
+    # A part of an epoch has the same examples at any number of workers, a step of theirs has not.
+    shares = not lead.counts_steps and _steps_shrink_with_workers(options)
+    return lead.batches / (_trainers(options, state.workers) if shares else 1)
 
 
 def _examples_per_step(state: LogState, options: LogFormatOptions) -> float | None:
@@ -429,6 +446,16 @@ def below_header(pod: PodState, parsed: ParsedLine) -> None:
     if total and pod.step is None:
         parsed.batch, parsed.batches = parsed.step, total
         parsed.step = parsed.declared = None
+
+
+def settle_fraction(
+    state: LogState, pod: PodState, parsed: ParsedLine, options: LogFormatOptions
+) -> None:
+    """Read a whole number of epochs as those done, where others of its form have a fraction."""
+    if parsed.is_fraction:
+        pod.fraction_form = parsed.form
+    elif parsed.form == pod.fraction_form and parsed.end_is_doubtful and parsed.epoch is not None:
+        parsed.at_epochs_done(float(parsed.epoch + state.first_epoch), options.steps_per_epoch)
 
 
 def settle_count(state: LogState, pod: PodState, parsed: ParsedLine) -> None:
@@ -510,6 +537,7 @@ def settle_end(state: LogState, pod: PodState, parsed: ParsedLine) -> None:
     if pod.within or not (pod.one_each or state.one_each):
         parsed.epoch_ended = False
         parsed.batch = pod.batch + (1 if again and not is_copy else 0) if is_same else 1
+        parsed.counts_steps = pod.counts_steps and pod.batch > 0
 
 
 def _end_former(state: LogState, pod: PodState, epoch: int) -> None:

@@ -206,6 +206,7 @@ class TrainingProgress:
     epoch: float | None = None
     step: int | None = None
     steps_per_epoch: float | None = None
+    """The job's steps in an epoch, where its log counts steps or the job says it."""
     samples: tuple[SpeedSample, ...] = ()
     checkpoint_step: int | None = None
     """The step of the last checkpoint known to be complete, with the log line's timestamp
@@ -234,6 +235,8 @@ class TrainingProgress:
     """How the current run, or else the last one for which it shows, went on from the one before."""
     earlier: tuple[EarlierRun, ...] = ()
     """What earlier jobs of its workload have shown, the newest last."""
+    units_per_epoch: float | None = None
+    """Where the log's positions are no steps: what an epoch has of what ``samples`` count."""
     lengths: tuple[RunLengths, ...] = ()
     """How long other jobs took, the widest group first: the cluster's, its namespace's. No run is
     in two of them, or in ``earlier``."""

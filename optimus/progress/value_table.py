@@ -19,6 +19,9 @@ _BLANKS: Final = re.compile(r"\s{2,}")
 _WORDS: Final = re.compile(r"[A-Za-z_][\w ./@()%:+#&-]{0,95}")
 _PLACED: Final = re.compile(r"epoch|step|iter|round|wall time|\bclass\s", re.IGNORECASE)
 _OF_EPOCHS: Final = re.compile(r"(\d{1,9})/(\d{1,9})")
+_CELL: Final = re.compile(r"\S+(?: \S+)*")
+_RULE: Final = re.compile(r"[\s|:+=-]{1,400}")
+_LABEL: Final = re.compile(r"^[\w .-]{1,40}:\s")
 _YOLO: Final = ("gpu_mem", "GPU_mem")
 _NO_VALUES: Final = frozenset({"all", "labels", "img_size", "instances", "size", *_YOLO})
 _SUMMARIES: Final = ("__MIN", "__MAX")
@@ -54,12 +57,72 @@ def _loss_of(name: str) -> str:
     return name if kind_of(name) or name.lower() in _NO_VALUES else f"{name}_loss"
 
 
-def row(text: str, columns: tuple[str, ...], options: LogFormatOptions) -> ParsedLine | None:
+def starts(text: str, columns: tuple[str, ...]) -> tuple[int, ...]:
+    """Where the names of a header begin that has only blanks between them; else nothing."""
+    if any(each in text for each in _SEPARATORS):
+        return ()
+    found, at = [], 0
+    for name in columns:
+        at = text.find(name, at)
+        if at < 0:
+            return ()
+        found.append(at)
+        at += len(name)
+    return tuple(found)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The metrics that a line names, and nothing else: ``copypaste: AP,AP50``."""
+    if "=" in text or not any(each in text for each in _SEPARATORS):
+        return ()
+    found = tuple(_cells(_LABEL.sub("", text), of_words=False))
+    if not (2 <= len(found) <= _MOST_COLUMNS and all(map(_WORDS.fullmatch, found))):
+        return ()
+    known = [name for name in found if describe(name).is_metric]
+    return found if 2 * len(known) >= max(len(found), 4) else ()
+
+
+def is_rule(text: str) -> bool:
+    """Whether a line only separates a header from its rows."""
+    return _RULE.fullmatch(text) is not None
+
+
+def below(text: str, columns: tuple[str, ...], options: LogFormatOptions) -> ParsedLine | None:
+    """The values of names on the line above; ``None`` where these are none."""
+    cells = _cells(_LABEL.sub("", text), of_words=False)
+    if len(cells) != len(columns) or any(number_of(cell) is None for cell in cells):
+        return None
+    parsed = read_named(dict(zip(columns, cells, strict=True)), options)
+    if parsed is not None:
+        parsed.form = "table"
+    return parsed
+
+
+def _by_starts(text: str, starts: tuple[int, ...]) -> list[str]:
+    """The cells of a row in which some are blank: each is of the name that it is nearest to."""
+    cells, before = [""] * len(starts), -1
+    for match in _CELL.finditer(text):
+        at = match.start()
+        column = min(range(len(starts)), key=lambda each: abs(starts[each] - at))
+        if column <= before:
+            return []
+        cells[column], before = match[0], column
+    return cells
+
+
+def row(
+    text: str,
+    columns: tuple[str, ...],
+    options: LogFormatOptions,
+    starts: tuple[int, ...] = (),
+) -> ParsedLine | None:
     """Parse one line below a header; ``None`` where it is no row."""
     bar = BAR.search(text) if "%|" in text else None
     if bar is not None:
         text = re.sub(r":\s{0,9}$", "", text[: bar.start()])
     cells = _cells(text, of_words=bar is not None or columns[:1] == ("Class",))
+    if starts and 2 < len(cells) < len(columns):
+        cells = _by_starts(text, starts)
     if not columns or len(cells) != len(columns):
         return None
     plain = [_plain(name) for name in columns]

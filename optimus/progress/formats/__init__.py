@@ -97,7 +97,8 @@ def is_evaluation(body: str) -> bool:
     # One of these is in every word of an evaluation; looking for them is quick.
     if "val" not in lowered and "test" not in lowered and "dev" not in lowered:
         return False
-    return _MARKED.search(body) is not None
+    # "[train] loss=0.5, [valid] loss=0.6" is of both.
+    return _MARKED.search(body) is not None and "[train" not in lowered
 
 
 def _metrics(values: dict[str, float]) -> dict[str, float]:

@@ -53,6 +53,7 @@ def _bar(text: str, options: LogFormatOptions) -> ParsedLine | None:
     parsed = ParsedLine(
         batch=batch,
         batches=batches,
+        counts_steps="/sample" not in text,
         epoch_ended=ended,
         cumulative=True,
         evaluated=evaluated if ended else {},

@@ -62,6 +62,7 @@ def _place(parsed: ParsedLine, before: str) -> None:
     place = Place(step=int(number[1])) if number else place_in(before)
     parsed.epoch, parsed.epoch_as_printed = place.epoch, True
     parsed.batch, parsed.batches, parsed.step = place.batch, place.batches, place.step
+    parsed.counts_steps = place.in_steps
     parsed.is_loose = place.loose
     parsed.epoch_ended = parsed.end_is_doubtful = place.is_epoch and not place.unclear
 

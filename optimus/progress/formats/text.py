@@ -30,7 +30,7 @@ _LOSS_AT: Final = re.compile(
 )
 _BEGINNING: Final = (
     r"^[\W_]{0,20}(?:(?:starting|start(?: of)?|begin(?:ning)?|training|running|train|now)"
-    r"[\s:|]{1,4})?"
+    r"[\s:|\]]{1,4})?"
 )
 _HEADER: Final = re.compile(
     rf"{_BEGINNING}epoch[\s:#\[]{{0,4}}(\d{{1,9}})(?:\s?(?:/|of)\s?(\d{{1,9}}))?"
@@ -38,11 +38,14 @@ _HEADER: Final = re.compile(
     re.IGNORECASE,
 )
 _STEP_HEADER: Final = re.compile(
-    rf"{_BEGINNING}(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:#=\[]{{0,4}}(\d{{1,15}})"
+    rf"{_BEGINNING}(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:#=\[]{{0,16}}(\d{{1,15}})"
     r"(?![\d.,/]*\d)",
     re.IGNORECASE,
 )
-_EPOCH_HEADER: Final = re.compile(rf"{_BEGINNING}epoch[\s:#=\[]{{0,4}}\d", re.IGNORECASE)
+_EPOCH_HEADER: Final = re.compile(
+    rf"{_BEGINNING}(?:epoch[\s:#=\[]{{0,4}}\d|\d{{1,9}}(?:\s?/\s?\d{{1,9}})?\s?epoch\b)",
+    re.IGNORECASE,
+)
 _RATE: Final = re.compile(
     r"\b(?:set|chang\w{1,3}|reduc\w{1,3}|decay\w{0,3}|updat\w{1,3})\b.{0,20}\blearning[ _-]rate\b"
     rf".{{0,40}}?(?:to|:|=)\s?({NUMBER})|^learning rate\b.{{0,40}}? ({NUMBER})$",
@@ -156,6 +159,8 @@ def _of(
         epoch_as_printed=True,
         batch=place.batch,
         batches=place.batches,
+        counts_steps=place.in_steps,
+        percent=place.percent,
         step=place.step,
         is_loose=place.loose,
         epoch_ended=ends
@@ -202,6 +207,9 @@ def _place_alone(text: str, values: dict[str, float]) -> ParsedLine | None:
         return ParsedLine(heading=int(match[1]))
     if not _EPOCH_HEADER.match(text) or (place := place_in(text)).epoch is None:
         return None
+    if place.step is not None and not place.loose:
+        # "epoch=0/micro_step=7/global_step=7"
+        return ParsedLine(epoch=place.epoch, epoch_as_printed=True, step=place.step)
     ends = place.ended and place.is_epoch
     declared = place.declared
     return ParsedLine(epoch=place.epoch, epoch_as_printed=True, epoch_ended=ends, declared=declared)

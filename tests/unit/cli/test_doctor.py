@@ -192,3 +192,62 @@ def test_a_log_without_a_checkpoint_gets_a_note(doctor: Doctor) -> None:
     saved = doctor.log(*lines, "Saved checkpoint for step 20: ckpt/1")
     assert doctor.json(saved)[1]["notes"] == []
     assert doctor.json(doctor.log("epoch,loss", "1,0.5", "2,0.4"))[1]["notes"] == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            "Traceback (most recent call last):",
+            '  File "train.py", line 3',
+            "ValueError: bad shape",
+        ],
+        ["RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", "closing 3 workers"],
+        ["2026-01-02 03:00:00,123 - trainer - ERROR - torch.cuda.OutOfMemoryError: CUDA error"],
+        ["Killed"],
+    ],
+)
+def test_the_error_that_a_log_ends_with_is_shown(doctor: Doctor, lines: list[str]) -> None:
+    steps = [f"step={n} loss={1 / n}" for n in range(1, 5)]
+    _, answer = doctor.json(doctor.log(*steps, *lines))
+    assert answer["error"] in lines
+    assert f"last error: {answer['error']}"[:70] in doctor.text(doctor.log(*steps, *lines))[1]
+    _, answer = doctor.json(doctor.log(*lines, *steps))
+    assert answer["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "this file is empty"),
+        (b"\n \n", "this file is empty"),
+        (bytes(range(256)) * 20, "this file is binary"),
+        ("epoch=1 loss=0.5".encode("utf-16-le"), "this file is binary"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str
+) -> None:
+    file = tmp_path / "train.log"
+    file.write_bytes(content)
+    assert main(["doctor", str(file)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_of_a_large_log_parts_are_read_and_that_is_said(doctor: Doctor) -> None:
+    filler = "." * 4000
+    lines = [f"epoch={n // 1000} step={n} loss={2 - n / 5000} note {filler}" for n in range(5001)]
+    _, answer = doctor.json(doctor.log(*lines))
+    assert (answer["steps"], values(answer)["training loss"]) == (5000, "2 to 1")
+    assert 1000 < answer["read"] < 4000
+    assert "passed over" in answer["notes"][0]
+
+
+def test_a_bar_over_the_whole_run_is_read_state_by_state(doctor: Doctor) -> None:
+    states = [
+        f"\rSteps:  {n // 50}%|#   | {n}/5000 [00:50<41:20,  2.01it/s, step_loss={1 - n / 5000}]"
+        for n in range(1, 5001)
+    ]
+    _, answer = doctor.json(doctor.log("".join(states)))
+    assert (answer["steps"], values(answer)["declared steps"]) == (5000, "5000")
+    assert 100 < answer["losses"] <= 200

@@ -58,7 +58,6 @@ def test_a_restart_goes_back_to_the_epoch_it_prints() -> None:
         "a batch, of which nobody knows how many there are": "epoch=2 batch=30 loss=1.5",
         "an iteration": "epoch=2 iter=30 loss=1.5",
         "a step that is no whole number": "epoch=2 step=0.5 loss=1.5",
-        "part of an epoch": "epoch=2.5 loss=1.5",
         "not the training loss": "epoch=2 val_loss=1.5",
         "no epoch": "loss=1.5",
     },

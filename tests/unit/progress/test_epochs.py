@@ -51,11 +51,12 @@ class TestEpochs:
         )
         assert progress.steps_per_epoch == 2 * 57
 
-    def test_a_log_of_whole_epochs_counts_them_as_steps(self) -> None:
+    def test_a_log_of_whole_epochs_counts_no_steps(self) -> None:
         progress = read(
             [f"Epoch[{n}] Train-cross-entropy={1 / (n + 1)}" for n in range(8)], every=10.0
         )
-        assert (progress.epoch, progress.step, progress.steps_per_epoch) == (8.0, 8, 1.0)
+        assert (progress.epoch, progress.step, progress.steps_per_epoch) == (8.0, None, None)
+        assert progress.units_per_epoch == 1.0
         assert progress.samples[0].steps_per_second == pytest.approx(0.1)
         assert len(progress.losses) == 8
 

@@ -90,7 +90,7 @@ class TestLosses:
     def test_more_epochs_than_are_kept_are_averaged_over_epochs(self) -> None:
         progress = read([f"Epoch[{n}] Train-loss={n % 5}" for n in range(3000)])
         assert len(progress.losses) <= MAX_LOSSES
-        assert progress.losses[-1] == LossPoint(4.0, 3000.0, 3000)
+        assert progress.losses[-1] == LossPoint(4.0, 3000.0)
         assert sum(point.weight for point in progress.losses) == 3000
 
 
