@@ -411,16 +411,8 @@ def _of_bar(text: str, bar: re.Match[str]) -> Place:
 def _by_words(text: str, place: Place) -> None:
     lowered = text.lower()  # looking for a word is quicker than a pattern
     has_epoch = "epoch" in lowered
-    if has_epoch and (done := _EPOCHS_DONE.search(text)):
-        place.done = float(done[1] or done[2])
-        return
     epoch = _EPOCH.search(text) if has_epoch or "ep" in lowered or "pass" in lowered else None
-    if has_epoch and epoch is None and (behind := _EPOCH_BEHIND.match(text)):
-        place.epoch, place.epochs = int(behind[1]), int(behind[2]) if behind[2] else None
-        place.batch = int(behind[3]) if behind[3] else None
-        return
-    if has_epoch and epoch is None and (part := _FRACTION.search(text)):
-        place.done, place.epochs = float(part[1] or part[3]), int(part[2]) if part[2] else None
+    if has_epoch and _by_epochs_done(text, place, is_named=epoch is not None):
         return
     if epoch is not None:
         place.epoch, place.epochs = int(epoch[1]), int(epoch[2]) if epoch[2] else None
@@ -452,6 +444,23 @@ def _by_words(text: str, place: Place) -> None:
         place.batch, place.batches = number, total
     else:
         place.step, place.steps = number, total
+
+
+def _by_epochs_done(text: str, place: Place, *, is_named: bool) -> bool:
+    """Whether the text tells its epochs otherwise than by a number behind the word."""
+    if done := _EPOCHS_DONE.search(text):
+        place.done = float(done[1] or done[2])
+        return True
+    if is_named:
+        return False
+    if behind := _EPOCH_BEHIND.match(text):
+        place.epoch, place.epochs = int(behind[1]), int(behind[2]) if behind[2] else None
+        place.batch = int(behind[3]) if behind[3] else None
+        return True
+    if part := _FRACTION.search(text):
+        place.done, place.epochs = float(part[1] or part[3]), int(part[2]) if part[2] else None
+        return True
+    return False
 
 
 def _by_beginning(text: str, place: Place) -> None:
