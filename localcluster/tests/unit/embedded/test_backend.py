@@ -71,14 +71,6 @@ def test_what_the_embedded_back_end_lacks_is_refused_with_a_message(
         cluster.kubectl("get", "nodes")
 
 
-def test_programs_and_their_stand_ins_cannot_both_be_asked_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["up", "--embedded", "--binaries", "/somewhere"])
-    assert "not allowed with argument" in capsys.readouterr().err
-
-
 def test_the_image_of_kube_scheduler_is_a_program_of_this_repository() -> None:
     found = default_images(None).lookup("registry.k8s.io/kube-scheduler:v1.36.3")
     assert isinstance(found, Environment)
