@@ -1,4 +1,4 @@
-# Start with `make demo` and `make test`. `make check` is the quick part of `make test`.
+# Start with `make demo` and `make test`. `make check` is the quick part of `make test`; `make help` lists all.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -14,7 +14,7 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 # Without bytecode each pytest process compiles all tests again, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-matrix check check-code check-units check-localcluster check-scenarios docs format requirements install-yaml image image-release clean
+.PHONY: help demo test test-real test-release check check-code check-units check-localcluster docs format requirements install-yaml image image-release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,12 +57,17 @@ $(DEMO_READY): requirements/demo.txt requirements/uv.txt Makefile
 demo: $(DEMO_READY) ## train two jobs, under Optimus and untouched, on this machine; CLUSTER=real: on a real control plane
 	@$(BIN)/python -m examples.demo --cluster $(CLUSTER)
 
+# Which tests a target runs is said by markers: `e2e` needs the real control plane, `browser` a browser, and `release`
+# (pyproject.toml lists its folders) takes too long for every day.
+PYTEST := $(BIN)/python -m pytest $(BY_FOLDER)
+PYTEST_LOCALCLUSTER := cd localcluster && ../$(BIN)/python -m pytest $(BY_FOLDER)
+HERE := not e2e and not browser and not release
+# Properties are tried on a quarter of their examples, but for a release.
+check test test-real: export HYPOTHESIS_PROFILE ?= quick
+
 # Side by side, since mypy uses one core. The longest begin first.
-CHECKS := check-code check-units check-localcluster
-# Properties are tried on a quarter of their examples here, and on all of them by `make test`.
-check: export HYPOTHESIS_PROFILE ?= quick
 check: $(READY) ## format, lint, types, import contracts, dependencies, unit tests
-	@$(MAKE) --no-print-directory -j3 $(CHECKS)
+	@$(MAKE) --no-print-directory -j3 check-code check-units check-localcluster
 
 check-code:
 	$(BIN)/ruff format --check .
@@ -73,23 +78,27 @@ check-code:
 	cd localcluster && ../$(BIN)/mypy
 
 check-units:
-	$(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/unit
+	$(PYTEST) -n 2 -m "$(HERE)" tests/unit
 
 check-localcluster:
-	cd localcluster && ../$(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/unit
+	$(PYTEST_LOCALCLUSTER) -n 1 -m "$(HERE)" tests/unit
 
-check-scenarios: $(READY) ## both processes on the embedded control plane: two minutes; part of `make test`
-	$(BIN)/python -m pytest -n 0 -m "not e2e" tests/scenarios
+test: $(READY) ## all checks, and the tests that need no Go and no browser: both processes on the embedded control plane
+	@$(MAKE) --no-print-directory check-code
+	$(PYTEST_LOCALCLUSTER) -n 3 -m "$(HERE)" tests/unit tests/integration
+	$(PYTEST) -n 3 -m "$(HERE)" tests/unit tests/integration tests/scenarios
 
-test: $(READY) ## all checks, then integration, conformance and end-to-end tests on a real control plane
-	@HYPOTHESIS_PROFILE=fixed $(MAKE) --no-print-directory check
-	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
-	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/scenarios tests/e2e
+test-real: $(READY) ## the tests on a real control plane, which is built with Go the first time, and of the page in Chromium
+	$(PYTEST) -n 2 -m "(e2e or browser) and not release" tests/integration tests/scenarios tests/e2e
 
-test-matrix: $(READY) ## the end-to-end tests with the other versions: Kubernetes 1.37, training operator 1.8 and Kubeflow Trainer 2.2 (operator 1.9 is part of `make test`; with OPTIMUS_TEST_PYTORCH=FOLDER, those of PyTorch too)
-	OPTIMUS_LOCALCLUSTER_KUBERNETES=1.37.2 OPTIMUS_TEST_TRAINER=2.2.0 $(BIN)/python -m pytest -n 2 $(BY_FOLDER) -m e2e tests/scenarios tests/e2e
-	OPTIMUS_TEST_OPERATOR=1.8.1 $(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/e2e/newer_operator
-	cd localcluster && ../$(BIN)/python -m pytest -n 2 $(BY_FOLDER) --training-operator 1.8.1 tests/conformance/operator
+test-release: export HYPOTHESIS_PROFILE ?= random
+test-release: export OPTIMUS_FAULT_MATRIX ?= all
+test-release: $(READY) ## everything else, before a release: all faults, policies, frameworks, packages, other versions (OPTIMUS_TEST_PYTORCH=FOLDER: PyTorch, too)
+	$(PYTEST) -n 2 -m "release or not (e2e or browser)" tests
+	$(PYTEST_LOCALCLUSTER) -n 2 -m release tests
+	OPTIMUS_LOCALCLUSTER_KUBERNETES=1.37.2 OPTIMUS_TEST_TRAINER=2.2.0 $(PYTEST) -n 2 -m "e2e and not release" tests
+	OPTIMUS_TEST_OPERATOR=1.8.1 $(PYTEST) -n 2 tests/e2e/newer_operator
+	$(PYTEST_LOCALCLUSTER) -n 2 --training-operator 1.8.1 tests/conformance/operator
 
 DOCS := .docs/venv
 $(DOCS)/.ready: requirements/docs.txt requirements/uv.txt
@@ -114,7 +123,8 @@ requirements: $(READY) ## update the pinned requirements and their hashes
 KUBECTL ?= kubectl
 install-yaml: ## render manifests/ into manifests/install/, which can be applied without a checkout
 	$(KUBECTL) kustomize manifests > manifests/install/uninstall.yaml
-	{ echo "# Deleting what is in this file also deletes what was learned; uninstall.yaml keeps it." && \
+	{ echo "# Deleting what is in this file also deletes what was learned; uninstall.yaml keeps it. Before either, resume what is paused:" && \
+	  echo "# kubectl -n optimus-system exec deploy/optimus-autoscaler -- python -m autoscaler.resume_all" && \
 	  $(KUBECTL) kustomize manifests/crds && echo --- && cat manifests/install/uninstall.yaml; } > manifests/install/install.yaml
 
 # IMAGE and VERSION name the image; docker-bake.json has the rest.

@@ -33,17 +33,15 @@ from autoscaler.leadership import (
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.preemption.controller import PreemptionConfig
-from autoscaler.settings import Settings, fairness_of, parse, parse_budget
+from autoscaler.preemption import PreemptionConfig
+from autoscaler.settings import Settings, fairness_of, parse
 from autoscaler.stragglers import ReplacementConfig
 from autoscaler.web import create_app
 from autoscaler.web.copies import copy_of_profiles
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
-from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import STALE_INTERVALS, DriverConfig
-from optimus.kube.budgets import BudgetReader
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
@@ -66,7 +64,6 @@ from optimus.progress.stragglers import StragglerConfig
 from optimus.rescale.disruption import NO_LIMIT, DisruptionLimits, Limit
 from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.words import PauseReason
-from optimus.resources import Resources
 from optimus.runtime.health import HealthServer, InTurns
 from optimus.runtime.logs import log_to_stderr
 from optimus.runtime.settings import SettingsError, address, names_in
@@ -211,11 +208,7 @@ class _Logs(NamedTuple):
 def _caches(settings: Settings, client: Client, eligibility: EligibilityConfig) -> Caches:
     labels = settings.node_selector, settings.node_kind_label
     config = ReflectorConfig.within(settings.cache_age_limit_seconds)
-    return Caches(client, eligibility, *labels, config, _budgets(settings))
-
-
-def _budgets(settings: Settings) -> dict[str, Resources]:
-    return dict(parse_budget(each) for each in settings.namespace_budget)
+    return Caches(client, eligibility, *labels, config)
 
 
 def _guard(settings: Settings, fence: Fence) -> Guard | None:
@@ -340,7 +333,6 @@ def _controller(
     decides_by = ClusterSettings(
         decisions.settings,
         settings.node_selector,
-        _budgets(settings),
         names_in(settings.ignored_resources),
         settings.policy_options.get(settings.policy, {}),
     )
@@ -352,7 +344,6 @@ def _controller(
         EventWriter(client, "optimus-autoscaler"),
         PodWriter(client),
         WorkloadProfileWriter(client),
-        BudgetReader(client).read,
         LeaseStore(client, settings.leader_lease) if settings.leader_lease else None,
     )
     replacement = None
@@ -375,7 +366,6 @@ def _controller(
         ),
         holds=Holds(
             settings.recommend or settings.dry_run,
-            parse_windows(settings.maintenance_windows) or (),
             frozenset({PauseReason.POLICY} if decisions.policy.traits.preempts else ()),
         ),
     )
@@ -453,15 +443,8 @@ def _rescale_config(settings: Settings) -> RescaleConfig:
 
 
 def _preemption_config(settings: Settings) -> PreemptionConfig | None:
-    if not settings.preempt or settings.recommend or settings.dry_run or settings.once:
-        return None
-    return PreemptionConfig(
-        scheduler_name=settings.scheduler_name,
-        protected=frozenset(settings.protected_classes),
-        seconds=settings.preempt_seconds,
-        shrink_seconds=settings.preempt_shrink_seconds,
-        rescale_seconds=settings.start_timeout_seconds,
-    )
+    only_says = settings.recommend or settings.dry_run or settings.once
+    return PreemptionConfig(settings.scheduler_name) if settings.preempt and not only_says else None
 
 
 def _silent_seconds(cache: Reflector[Any]) -> float:

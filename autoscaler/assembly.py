@@ -10,7 +10,7 @@ from autoscaler.executor import Access, LastReads, Reader, Rescales, Writer
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.preemption.controller import GangPreemption, PreemptionConfig, ReadBudgets
+from autoscaler.preemption import GangPreemption, PreemptionConfig
 from autoscaler.profile.events import Events, JobEvents
 from autoscaler.profile.workloads import WorkloadRecorder, Workloads
 from autoscaler.profile.writer import ProfileRecorder, Profiles
@@ -29,7 +29,6 @@ class ClusterAccess(NamedTuple):
     events: Events
     pods: PodAnnotator
     workloads: Workloads
-    budgets: ReadBudgets
     memory: ClusterMemory | None = None
     """``None``: what a policy remembers of the whole cluster is not stored, and the extender is not
     told of kinds of nodes."""
@@ -99,17 +98,11 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
         CompletionRequester(access.pods, events),
         _stragglers(config.replacement, process.rotation, events, metrics),
         process.page,
-        _preemption(config.preemption, access.budgets, events, metrics),
+        config.preemption and GangPreemption(config.preemption, events, metrics),
     )
     return Controller(
         components, config.timing, process.clock, dry_run=process.dry_run, instance=instance
     )
-
-
-def _preemption(
-    config: PreemptionConfig | None, budgets: ReadBudgets, events: JobEvents, metrics: Metrics
-) -> GangPreemption | None:
-    return None if config is None else GangPreemption(config, budgets, events, metrics)
 
 
 def _stragglers(

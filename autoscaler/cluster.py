@@ -14,20 +14,19 @@ from operator import attrgetter
 from typing import Any, Final, Self
 
 from optimus.jobs import Job
-from optimus.kube.admission import NO_BUDGETS, Admission, Namespaces
+from optimus.kube.admission import Priorities, quotas_of
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.nodes import ClusterNode, watched_nodes
 from optimus.kube.pods import Pod, watched_pods
 from optimus.kube.profiles import TrainingProfile, watched_profiles
-from optimus.kube.quotas import watched_limit_ranges, watched_priority_classes, watched_quotas
+from optimus.kube.quotas import watched_priority_classes, watched_quotas
 from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
 from optimus.kube.waiting_events import Wait, WaitingEvent, watched_waiting_events
 from optimus.kube.workload_profiles import WorkloadProfile, watched_workload_profiles
 from optimus.nodes import Node
-from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ClusterSnapshot
 
 _UID: Final = attrgetter("uid")
@@ -48,9 +47,6 @@ class Observation:
 
     waits: Mapping[str, Wait] = field(default_factory=dict)
     """Why jobs wait for nodes, by the extender's newest Event on each."""
-
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Why pods of a job could not be made again, as quotas and limits of its namespace are."""
 
     workloads: Mapping[tuple[str, str], WorkloadProfile] = field(default_factory=dict)
     """What jobs of each workload have shown, by namespace and name."""
@@ -268,7 +264,6 @@ class Caches:
         node_selector: str,
         node_kind_label: str,
         config: ReflectorConfig,
-        budgets: Mapping[str, Resources] = NO_BUDGETS,
     ) -> None:
         """``config`` must have each watch reopened within the age that decisions allow."""
         self._node_kind_label = node_kind_label
@@ -282,13 +277,12 @@ class Caches:
         self._pods = Reflector(client, pods, config=config, observer=self._index.note)
         self._profiles = Reflector(client, watched_profiles(), config=config)
         self._quotas = Reflector(client, watched_quotas(), config=config)
-        self._ranges = Reflector(client, watched_limit_ranges(), config=config)
         self._classes = Reflector(client, watched_priority_classes(), config=config)
         # Anybody may write Events of a megabyte: fewer are read at once.
         small = replace(config, page=_PAGE_OF_EVENTS)
         self._events = Reflector(client, watched_waiting_events(), config=small)
         self._workloads = Reflector(client, watched_workload_profiles(), config=config)
-        self._admission = Admission(budgets)
+        self._priorities = Priorities()
         self._node_list = (-1, NodeList((), {}))
         """The nodes after so many changes."""
 
@@ -301,8 +295,14 @@ class Caches:
     def _needed(self) -> Sequence[Reflector[Any]]:
         """The caches that no decision is made without: Events are only shown, and without profiles
         of workloads every job begins without earlier runs."""
-        admission = self._quotas, self._ranges, self._classes
-        return *self._jobs, self._nodes, self._pods, *admission, self._profiles
+        return (
+            *self._jobs,
+            self._nodes,
+            self._pods,
+            self._quotas,
+            self._classes,
+            self._profiles,
+        )
 
     def __enter__(self) -> Self:
         for cache in self.all:
@@ -331,15 +331,13 @@ class Caches:
     def observe(self, at: float) -> Observation:
         """The cluster as the caches have it."""
         stored = tuple(job for reflector in self._jobs for job in reflector.items())
-        spaces = Namespaces.of(self._quotas.items(), self._ranges.items(), self._classes.items())
-        jobs = self._admission.admitted(stored, spaces)
+        jobs = self._priorities.set_on(stored, self._classes.items())
         pods, profiles = self._index.freeze(), self._profiles.items()
         observation = Observation.of_nodes(at, jobs, self._present_nodes(), pods, profiles)
-        allowed = self._admission.quotas(jobs, observation.pods, spaces)
+        quotas = quotas_of(jobs, observation.pods, self._quotas.items())
         return replace(
             observation,
-            snapshot=replace(observation.snapshot, quotas=allowed),
-            refused=self._admission.refused(jobs, spaces),
+            snapshot=replace(observation.snapshot, quotas=quotas),
             waits=waits_of(self._events.items(), observation.jobs),
             workloads={(each.namespace, each.name): each for each in self._workloads.items()},
             since_break_seconds=min(each.since_failure_seconds for each in self._needed),

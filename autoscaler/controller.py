@@ -21,11 +21,12 @@ from autoscaler.jobs.managed import Holds, ManagedJobs
 from autoscaler.jobs.state import JobLimits, JobState, begin_order
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.metrics import Metrics
-from autoscaler.preemption.controller import GangPreemption
+from autoscaler.preemption import GangPreemption
 from autoscaler.profile.events import JobEvents
 from autoscaler.profile.status import phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.profile.writer import ProfileRecorder
+from autoscaler.quota_deadlocks import QuotaDeadlocks
 from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
@@ -151,11 +152,13 @@ class Controller:
                 timing.age_limit_seconds, timing.completion_seconds, timing.assumed_price_seconds
             ),
             holds=timing.holds,
-            preempts=_never if components.preemption is None else components.preemption.goes_on,
+            preempts=self._pause_goes_on,
             instance=instance,
         )
         self.last_tick_at: float | None = None
         self._components = components
+        self._quota_deadlocks = QuotaDeadlocks(components.events)
+        self._observation: Observation | None = None
         self._timing = timing
         self._dry_run = dry_run
         self._clock = clock
@@ -186,8 +189,9 @@ class Controller:
         now = self._clock.now()
         observation = self._components.observer.observe(now)
         preemption = self._components.preemption
-        if preemption is not None:
-            with self._guard("preemption"):
+        with self._guard("preemption"):
+            self._observation = observation
+            if preemption is not None:
                 preemption.observe(observation)
         leaving = self.managed.update(observation)
         with self._guard("logs"):
@@ -198,8 +202,8 @@ class Controller:
                     state.compare_if_young(now)
         is_current = self._is_current(observation, now)
         self._replace_stragglers(observation, now, may_begin=is_current)
-        if preemption is not None and is_current and not self._dry_run:
-            self._preempt(preemption, observation, now)
+        if is_current and not self._dry_run:
+            self._pause_for_others(observation)
         self._advance_rescales(observation, now, may_begin=is_current)
         plan = None
         with self._guard("decisions"):
@@ -268,16 +272,31 @@ class Controller:
             with self._guard("stragglers"):
                 stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
 
-    def _preempt(self, preemption: GangPreemption, observation: Observation, now: float) -> None:
+    def _pause_goes_on(self, uid: str, preemption: Preemption) -> bool:
+        if preemption.by_quota:
+            observation = self._observation
+            return observation is not None and self._quota_deadlocks.goes_on(
+                uid, preemption, observation, self.managed.states
+            )
+        gangs = self._components.preemption
+        return gangs is not None and gangs.goes_on(preemption)
+
+    def _pause_for_others(self, observation: Observation) -> None:
         """Before rescales are advanced: a job that is paused stops in this tick."""
         decider, managed = self._components.decider, self.managed
-        with self._guard("preemption"):
-            preemption.step(
-                managed,
-                observation,
-                lambda: decider.free_capacity(managed.states, observation),
-                may_begin=not self._timing.holds.is_closed(now),
-            )
+        may_begin = not self._timing.holds.recommend
+        if observation.snapshot.quotas or any(state.gang.missing for state in managed):
+            with self._guard("quotas"):
+                self._quota_deadlocks.step(managed, observation, may_begin=may_begin)
+        preemption = self._components.preemption
+        if preemption is not None:
+            with self._guard("preemption"):
+                preemption.step(
+                    managed,
+                    observation,
+                    lambda: decider.free_capacity(managed.states, observation),
+                    may_begin=may_begin,
+                )
 
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
         if self._dry_run:
@@ -450,10 +469,6 @@ class Controller:
         except Exception:  # noqa: BLE001 - a fault of our own is logged, counted and retried
             self._components.metrics.faults.labels(where).inc()
             _LOG.exception("%s failed%s", where, f" for job {state.job.key}" if state else "")
-
-
-def _never(_: Preemption) -> bool:
-    return False
 
 
 def _longest_unwritten(state: JobState) -> tuple[bool, float]:

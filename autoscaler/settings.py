@@ -6,15 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from autoscaler.windows import EXPECTED, parse_windows
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.allocation.options import Options
 from optimus.kube.contract import SCHEDULER_NAME
-from optimus.kube.quotas import budget_amounts
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
 from optimus.rescale.disruption import DEFAULT_LIMITS, Limit
-from optimus.resources import Resources
 from optimus.runtime.settings import (
     LOG_LEVELS,
     SECTION,
@@ -125,17 +122,6 @@ class AutoscalerConfig:
     """Seconds without a resumption after a watch or call has failed: the operator's watches may
     have broken too, and come back later."""
 
-    preempt_shrink_seconds: float = 180.0
-    """Seconds that managed jobs get to shrink first, where that makes enough capacity free: three
-    early intervals."""
-
-    preempt_seconds: float = 300.0
-    """Most seconds that a gang has to get its nodes while jobs are paused for it; after that they
-    are resumed."""
-
-    protected_classes: tuple[str, ...] = ()
-    """Names of PriorityClasses whose jobs are never preempted."""
-
     report_seconds: float = 30.0
     """Least seconds between two writes of a profile in which only figures have changed. It bounds
     the writes of large clusters."""
@@ -197,14 +183,10 @@ class Settings(AutoscalerConfig):
     """Change nothing in the whole cluster, and recommend in profiles and Events what would be
     decided."""
 
-    maintenance_windows: str = ""
-    """When nothing may begin: windows in UTC that deny or allow, separated by semicolons (deny
-    Mon-Fri 08:00-10:30; allow Sat 00:00-24:00). Default: it may at any time."""
-
     preempt: bool = False
     """Pause running jobs of a lower priority for a gang that does not fit, managed or not, and
-    resume them: whole jobs, the fewest, and only where the whole gang then fits. Needs the rights
-    of manifests/preemption."""
+    resume them: whole jobs, the youngest of the lowest priority first, and only where the whole
+    gang then fits. Needs the rights of manifests/preemption."""
 
     once: bool = False
     """Plan one interval, print the decisions, carry them out and exit."""
@@ -228,10 +210,6 @@ class Settings(AutoscalerConfig):
     """How many managed jobs may be stopped for rescales at once: a number, or a percentage of which
     there is always at least one. Rescales that gain most begin first. A job whose pods have not
     ended within 600 s counts in its own namespace alone."""
-
-    namespace_budget: tuple[str, ...] = ()
-    """What the training jobs of a namespace may request together:
-    NAMESPACE:cpu=40,nvidia.com/gpu=8. May be given several times, once for each namespace."""
 
     log_level: str = "info"
     """debug, info, warning or error."""
@@ -273,19 +251,10 @@ def _contradictions(settings: Settings) -> list[Problem]:
             "lease_seconds",
             "straggler_window_seconds",
             "cache_age_limit_seconds",
-            "preempt_shrink_seconds",
-            "preempt_seconds",
-        ),
-        *check(
-            parse_windows(settings.maintenance_windows) is not None,
-            "maintenance_windows",
-            settings.maintenance_windows,
-            EXPECTED,
         ),
         *not_a_lease("leader_lease", settings.leader_lease),
         *not_a_limit("max_stopped", settings.max_stopped),
         *not_a_limit("max_stopped_per_namespace", settings.max_stopped_per_namespace),
-        *_not_budgets(settings.namespace_budget),
         *_not_a_fairness(settings.fairness),
         *_not_options(settings.policy_options),
         *check(
@@ -302,21 +271,6 @@ def _contradictions(settings: Settings) -> list[Problem]:
         *not_a_label("node_kind_label", settings.node_kind_label),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),
     ]
-
-
-def parse_budget(text: str) -> tuple[str, Resources]:
-    """The namespace of a budget, and its amounts by the names of quotas.
-
-    Raises:
-        ValueError: it is no budget.
-    """
-    namespace, _, amounts = text.partition(":")
-    pairs = [each.partition("=") for each in amounts.split(",")]
-    written = {name.strip(): amount.strip() for name, _, amount in pairs}
-    limited, budget = budget_amounts(written)
-    if not namespace.strip() or len(limited) < len(pairs) or len(budget) < len(limited):
-        raise ValueError(text)
-    return namespace.strip(), budget
 
 
 def fairness_of(settings: Settings) -> Fairness | None:
@@ -371,20 +325,6 @@ def _not_options(options: Mapping[str, Options]) -> list[Problem]:
             policy_named(name, given)
         except ValueError as error:
             problems.append(Problem("", f"policy.{name}: {error}"))
-    return problems
-
-
-def _not_budgets(budgets: Sequence[str]) -> list[Problem]:
-    problems, known = list[Problem](), set[str]()
-    expected = "NAMESPACE:cpu=40,nvidia.com/gpu=8 with amounts above 0, once for each namespace,"
-    for text in budgets:
-        try:
-            namespace, _ = parse_budget(text)
-        except ValueError:
-            namespace = ""
-        good = namespace and namespace not in known
-        problems += check(good, "namespace_budget", text, expected)
-        known.add(namespace)
     return problems
 
 

@@ -38,13 +38,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.gym import Choose, Slot, SlotTrace, by_rule, play, with_errors
+from benchmarks.learning import Adam
 from optimus.allocation.scorer import MOST
 from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec, TargetEpochs
 from optimus.policies import policy_named
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
-from optimus.simulator.gym import Choose, Slot, SlotTrace, by_rule, play, with_errors
-from optimus.simulator.learning import Adam
 
 Values = NDArray[np.float64]
 Counted = NDArray[np.int64]

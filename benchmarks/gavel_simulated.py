@@ -1,7 +1,7 @@
 """The product's simulator on Gavel's traces, without costs, beside Gavel's own simulator.
 
-``python -m benchmarks.gavel_simulated [--trace NAME] [--policy NAME ...]`` does what ``optimus
-simulate --trace-format gavel --costless --forecast truth`` does: placement on nodes of one GPU,
+``python -m benchmarks.gavel_simulated [--trace NAME] [--policy NAME ...]`` runs the simulator as
+``optimus simulate --trace-format gavel`` does, without costs: placement on nodes of one GPU,
 rounds at fixed instants, rescales by the state machine, which take no time. It prints mean
 completion time and makespan in hours, beside those of the policy of Gavel's. What differs from
 Gavel's loop: a new job runs on what is left over before it has shares, and a round does not end
@@ -16,6 +16,7 @@ from optimus.allocation.options import Options
 from optimus.cli.node_groups import parse_nodes
 from optimus.cli.simulate import Comparison
 from optimus.cli.trace_formats import read_gavel
+from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.stops import Stops
 from optimus.simulator.trace_workload import SubmittedWorkload
 
@@ -37,12 +38,10 @@ def compared(trace: str, gpus: Sequence[int]) -> Comparison:
     maker = SubmittedWorkload(trace, submitted, nodes)
     options = {name: chosen for name, (_, chosen) in THEIRS.items()}
     return Comparison(
-        maker,
-        len(submitted),
-        nodes,
-        forecast="truth",
-        placement=None,
-        pre_run=False,
+        maker=maker,
+        jobs=len(submitted),
+        nodes=nodes,
+        forecasts=TrueForecasts(),
         stops=Stops(costless=True),
         options=options,
     )

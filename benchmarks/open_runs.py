@@ -38,6 +38,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from benchmarks.forecast_questions import questions_after, questions_after_drops, unreachable
 from benchmarks.scheduled_runs import (
     AFTER_DROP,
     PARTS,
@@ -50,13 +51,7 @@ from benchmarks.scheduled_runs import (
     runs_kept_apart,
 )
 from benchmarks.trained_runs import formulas, paper_form, trained
-from optimus.cli.convergence_evaluation import (
-    ForecastQuestion,
-    questions_after,
-    questions_after_drops,
-    questions_at,
-    unreachable,
-)
+from optimus.cli.evaluate_convergence import ForecastQuestion, questions_at
 from optimus.cli.training_log import read_training_log
 from optimus.errors import NotReady
 from optimus.models.convergence import (

@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measured_truth import read_measured
 from benchmarks.paper_setups import FEW_JOBS, JOBS, REPRODUCED
-from optimus.cli.measured_truth import read_measured
 from optimus.errors import NotReady
 from optimus.jobs import Goal, Job, TrainingMode
 from optimus.models.forecast import Forecast, forecast_job

@@ -205,8 +205,7 @@ def sentence(report: GangReport, today: str = "") -> str:
             whose = _named(report.victims, "jobs")
             return f"waits for the end of the pods of {whose}, whose room is reserved for it"
         case GangState.SUSPENDED if report.preempted_for:
-            preempting = f"{report.preempted_for}, a job of a higher priority"
-            return f"is paused for {preempting}, and is resumed by itself"
+            return f"is paused for {report.preempted_for}, and is resumed by itself"
         case _:
             return _PLAIN[report.state]
 

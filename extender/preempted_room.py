@@ -75,7 +75,7 @@ class PreemptedRoom:
             if preemption is None or not job.suspended or job.active is None:
                 continue
             is_recent = -_MOST_AHEAD_SECONDS <= now.epoch - preemption.at < self._max_seconds
-            if is_recent and self._is_believed(job, preemption):
+            if is_recent and not preemption.by_quota and self._is_believed(job, preemption):
                 found.setdefault(preemption.uid, []).append(job)
         return found
 

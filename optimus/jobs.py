@@ -5,6 +5,7 @@ Kubeflow's terms throughout: a job has replica types; PSs and workers are resize
 gang but keeps its count.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -144,6 +145,14 @@ class Batch:
 
     size: int
     scope: BatchScope
+    rate_follows: bool = False
+    """Whether the learning rate grows with the batch of the job, so that as many epochs are needed
+    with more synchronous workers (Goyal et al., 2017). Without it they need as many *steps*."""
+
+    @property
+    def of_worker(self) -> bool:
+        """Whether every worker has one of its own."""
+        return self.scope is BatchScope.WORKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,3 +482,12 @@ class Job:
         ps, workers = counts or self.counts
         fixed = total(role.spec.resources * role.count for role in self.fixed)
         return self.ps.resources * ps + self.worker.resources * workers + fixed
+
+
+DEFAULT_WORKLOADS: Final = "auto-"
+"""Begins the name of a workload that no user has named."""
+
+
+def default_workload(what_runs: str) -> str:
+    """The workload of jobs that run the same and whose users name none, as a DNS label."""
+    return DEFAULT_WORKLOADS + hashlib.sha256(what_runs.encode()).hexdigest()[:20]

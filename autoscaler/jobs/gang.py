@@ -43,6 +43,9 @@ class JobPods:
     waits: bool = False
     """Whether one of them has no node yet."""
 
+    missing: int = 0
+    """How many pods of its present counts are not there, or have ended."""
+
     seen: tuple[object, ...] | None = None
     """The job, its pods and what else was looked at when its pods were last taken in."""
 
@@ -61,7 +64,8 @@ class JobPods:
         self.waits = not all(bound)
         size = sum(job.counts) + sum(role.count for role in job.fixed)
         self.uids = tuple(pod.uid for pod in staying)
-        self.is_whole = all(bound) and len(staying) >= size
+        self.missing = max(size - len(staying), 0)
+        self.is_whole = all(bound) and not self.missing
         self.here = tuple(pod for pod in pods if pod.finished or (pod.node and not pod.leaving))
         self.is_placed = len(self.here) >= size
 

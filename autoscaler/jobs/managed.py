@@ -9,7 +9,6 @@ from typing import Final
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import JobLimits, JobState
-from autoscaler.windows import Window, why_closed
 from optimus.jobs import Job, Manage, RescaleRule
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import observed_job
@@ -39,7 +38,6 @@ class Holds:
     recommend: bool = False
     """Nothing is changed in the whole cluster."""
 
-    windows: tuple[Window, ...] = ()
     pauses: frozenset[PauseReason] = frozenset()
     """Why jobs are paused here, beside a goal that is met: others that are paused are resumed."""
 
@@ -47,21 +45,17 @@ class Holds:
         """Whether it is only said what would be decided for the job."""
         return self.recommend or job.manage is Manage.RECOMMEND
 
-    def is_closed(self, at: float) -> bool:
-        """Whether nothing may begin for any job at an instant."""
-        return self.recommend or bool(self.windows and why_closed(self.windows, at))
-
-    def why(self, job: Job, at: float) -> str:
-        """Why nothing may begin for a job at an instant; empty where it may."""
+    def why(self, job: Job) -> str:
+        """Why nothing may begin for a job; empty where it may."""
         if job.paused:
             return "paused by its user: optimus.dl/pause"
         if self.recommends(job):
             return "nothing is changed: recommendations only"
-        return why_closed(self.windows, at) if self.windows else ""
+        return ""
 
 
-GoesOn = Callable[[Preemption], bool]
-"""Whether jobs are still to be paused for a gang."""
+GoesOn = Callable[[str, Preemption], bool]
+"""Whether a job, by UID, is still to be paused for a gang."""
 
 Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
 """Contains a fault that concerns one job."""
@@ -123,12 +117,11 @@ class ManagedJobs:
             with self._guard("observe", state):
                 state.update(observation, nodes_changed=nodes_changed)
                 state.update_earlier(observation, self._usual)
-                state.refused = observation.refused.get(state.job.uid, "")
                 state.braked = brake.why(state.job.key.namespace, state.job.workload)
-                state.held = self._why_held(state, observation.at)
+                state.held = self._why_held(state)
                 state.recommends = self._holds.recommends(state.job) or bool(state.braked)
                 preemption = state.preemption
-                is_over = preemption is not None and not self._preempts(preemption)
+                is_over = preemption is not None and not self._preempts(state.job.uid, preemption)
                 state.not_preempted = "no gang waits for it any more" if is_over else ""
             self._adopt(state, observation.at)
         leaving = [
@@ -144,9 +137,9 @@ class ManagedJobs:
                 self._discarded[state.job.uid] = state.profile.discarded
         return leaving
 
-    def _why_held(self, state: JobState, at: float) -> str:
+    def _why_held(self, state: JobState) -> str:
         by_books = f"nothing is changed: {state.braked}" if state.braked else ""
-        return self._holds.why(state.job, at) or by_books or state.refused
+        return self._holds.why(state.job) or by_books
 
     def take_up(self, training_job: TrainingJob, observation: Observation) -> JobState:
         """The state of a job that is about to be paused for a gang, managed or not."""
@@ -218,7 +211,7 @@ class ManagedJobs:
             state.marked_since = None
             return
         pause = state.pause
-        if pause is not None and self._is_kept(state, pause, at):
+        if pause is not None and self._is_kept(state, pause):
             return  # the annotation stays until it is resumed
         if mark.instance not in ("", self._instance) and not self._is_abandoned(state, mark, at):
             return
@@ -231,17 +224,18 @@ class ManagedJobs:
         form = "job %s: annotated as suspended by %s, without a record of a rescale"
         _LOG.warning(form, state.job.key, mark.instance or "the autoscaler")
 
-    def _is_kept(self, state: JobState, pause: PauseReason, at: float) -> bool:
+    def _is_kept(self, state: JobState, pause: PauseReason) -> bool:
         """Whether this autoscaler, as it is configured, may have paused the job and may end that.
 
         Else nobody would: a job whose user wants nothing changed is not paused either."""
         if pause.is_final:
             return True
         if pause is PauseReason.GANG:
-            return state.preemption is not None and self._preempts(state.preemption)
+            preemption = state.preemption
+            return preemption is not None and self._preempts(state.job.uid, preemption)
         may_change = state.job.managed and state.job.rescale is not RescaleRule.NEVER
         may_pause = may_change and pause in self._holds.pauses
-        return may_pause and not self._holds.why(state.job, at)
+        return may_pause and not self._holds.why(state.job)
 
     @staticmethod
     def _is_abandoned(state: JobState, mark: SuspensionMark, at: float) -> bool:

@@ -111,13 +111,10 @@ class JobState:
     """Since when its pods carry the annotation that requests them to end, as its goal is met."""
 
     waits_for: str = ""
-    """Why its pods wait for nodes, as the extender says, while any does."""
+    """Why its pods wait for nodes, as the extender says, while any does, or are missing."""
 
     held: str = ""
     """Why nothing may begin for it now; empty where it may."""
-
-    refused: str = ""
-    """Why its pods could not be made again; empty where they could."""
 
     recommends: bool = False
     """Whether it is only said what would be decided for it."""

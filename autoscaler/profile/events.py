@@ -93,8 +93,6 @@ class JobEvents:
         self._report_deadline(state)
         self._report_unlikely(state)
         self._report_met(state)
-        if state.refused:
-            self._warn_once(job, "PodsWouldBeRefused", state.refused)
         if state.gang.changed_from is not None:
             self._warn_once(job, "ReplicasChanged", _changed_text(state))
         if state.braked:
@@ -254,6 +252,19 @@ class JobEvents:
         )
         message = f"for {waited_seconds:.0f} s only some of its pods have had a node; {advice}"
         self._warn_once(training_job, "HalfPlaced", message)
+
+    def not_created(self, job: TrainingJob, why: str) -> None:
+        """Warn of a job of which pods are missing."""
+        self._warn_once(job, "PodsNotCreated", why)
+
+    def holds_quota(self, job: TrainingJob, first: TrainingJob) -> None:
+        """Warn of a job that holds what an earlier gang lacks, and may not be paused."""
+        message = (
+            f"it holds a part of a quota that job {first.name} lacks, which came first, and neither"
+            f" can start: suspend it until {first.name} runs ({job.suspend_line}), or raise the"
+            " quota. A job with a goal (optimus.dl/target) is paused and resumed by itself"
+        )
+        self._warn_once(job, "HoldsQuota", message)
 
     def left_alone(self, job: TrainingJob, why: str) -> bool:
         """Warn of a job that is left alone; whether that is new."""

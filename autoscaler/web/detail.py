@@ -13,24 +13,21 @@ from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_ch
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
 from autoscaler.web.rows import JobRow, row_of
-from autoscaler.web.what_if import PageAnswer, another, answer, come
+from autoscaler.web.what_if import PageAnswer, answer
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import TRAINERS, Counts, Job, JobKey, Role, TargetEpochs, TargetSteps
 from optimus.kube.profile_codec import learned
 from optimus.lifecycle import JobRecord, recorded_history
-from optimus.models.forecast import Forecast, TimeLeft
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import amounts_text
 from optimus.snapshot import BoundPod
-from optimus.what_if.arrival import Arriving, duration_of
 from optimus.what_if.counts import CountsQuestion, DecisionBasis
 
 _MOST_REMEMBERED: Final = 32
-_MOST_PLANNED: Final = 100
-"""The loop shares the processor: two intervals for a question take a second or two of it."""
 
 _SHOWN: Final = (Role.PS, *TRAINERS, Role.EVALUATOR, Role.SCHEDULER)
 """Every role, in the order in which a node's replicas are listed."""
@@ -209,35 +206,6 @@ class Details:
                 **recorded_history(record, found.job), held=found.held, rescaling_to=moving
             )
         return DecisionBasis(forecast, forecast_at, progress or NOTHING, history)
-
-    def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> PageAnswer:
-        """When another job like this one would start and end at these counts, if it came now."""
-        progress, forecast, _ = self.learned(found, copy.at)
-        trained = 0.0 if progress is None else progress.trained_seconds
-        snapshot = copy.observation.snapshot
-        new, with_it = another(job, counts, snapshot)
-        running = {
-            each.uid: self._basis(copy, each)
-            for each in map(copy.jobs.get, (one.uid for one in snapshot.jobs))
-            if each is not None
-        }
-
-        def duration(asked: Counts) -> TimeLeft | None:
-            return duration_of(forecast, asked, trained)
-
-        limited = any(quota.namespace == job.key.namespace for quota in snapshot.quotas)
-        is_charged = any(job.uid in each.charges for each in snapshot.quotas)
-        known = is_charged or not limited or any(each.uid == job.uid for each in snapshot.jobs)
-        question = Arriving(
-            new,
-            with_it,
-            self._settings,
-            running,
-            copy.claims,
-            duration,
-            most_planned=_MOST_PLANNED,
-        )
-        return come(question, job, quotas_known=known)
 
     def nodes(self, copy: ClusterCopy, text: str, offset: int, most: int) -> NodePage:
         """The nodes with a text in their name, kind or jobs, in the order of their names."""

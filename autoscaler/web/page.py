@@ -77,7 +77,6 @@ def create_page(
     app.get("/api/jobs/<namespace>/<name>")(api.job)
     app.get("/api/stored/<namespace>/<name>")(api.stored)
     app.get("/api/what-if/<namespace>/<name>")(api.what_if)
-    app.get("/api/arrival/<namespace>/<name>")(api.arrival)
     app.get("/api/nodes")(api.nodes)
     of_logs = _LogApi(api, LogAnswers(logs))
     app.get("/api/logs/<namespace>/<name>")(of_logs.offer)
@@ -111,12 +110,6 @@ class _Api:
         copy, job_copy = self.job_of(namespace, name)
         counts = _asked_counts(job_copy)
         return _json(self._details.what_if(copy, job_copy, counts))
-
-    def arrival(self, namespace: str, name: str) -> Response:
-        copy, job_copy = self.job_of(namespace, name)
-        counts, job = _asked_counts(job_copy), job_copy.job
-        assert job is not None
-        return _json(self._details.arrival(copy, job_copy, job, counts))
 
     def nodes(self) -> Response:
         offset = max(request.args.get("offset", 0, int), 0)

@@ -16,12 +16,9 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)\s]+)\)")
 
 def on_config(config: Any) -> Any:
     """Put every benchmark and every design note into the navigation."""
-    for title, first, folder in (
-        ("Benchmarks", ["benchmarks.md"], "benchmarks"),
-        ("Design notes", [], "design"),
-    ):
+    for title, folder in (("Benchmarks", "benchmarks"), ("Design notes", "design")):
         pages = sorted(Path(config.docs_dir, folder).glob("*.md"))
-        config.nav.append({title: [*first, *(f"{folder}/{page.name}" for page in pages)]})
+        config.nav.append({title: [f"{folder}/{page.name}" for page in pages]})
     return config
 
 

@@ -77,7 +77,7 @@ def verdict(histories: Mapping[str, JobHistory]) -> str:
     return (
         f"Under Optimus the jobs ended {abs(percent):.0f} % {said}. They asked for few replicas on "
         "a cluster that is half empty; on a full one, with sensible counts, there is less to "
-        "win (docs/benchmarks/live-worth.md)."
+        "win (docs/benchmarks/decisions.md)."
     )
 
 

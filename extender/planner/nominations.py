@@ -13,7 +13,7 @@ NODE_MICROSECONDS: Final = 4.9
 
 NOMINATION_MICROSECONDS: Final = 6300.0
 """Of the processor time of API server, etcd and extender, for one nomination. Both were measured
-(docs/benchmarks/scheduler-throughput.md); their ratio depends little on the processor."""
+(docs/benchmarks/processes.md); their ratio depends little on the processor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ class Learned:
             with np.load(io.BytesIO(_content(file)), allow_pickle=False) as arrays:
                 return cls._of({name: arrays[name] for name in arrays.files})
         except (AttributeError, LookupError, OSError, TypeError, *_NO_ARCHIVE) as problem:
-            what = f"weights that `optimus train` has written are expected: {problem}"
+            what = f"weights that `benchmarks.train_dl2` has written are expected: {problem}"
             raise ValueError(f"{file if isinstance(file, str) else 'weights'}: {what}") from None
 
     @classmethod

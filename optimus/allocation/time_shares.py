@@ -21,12 +21,14 @@ without GPUs (taken = workers). A programme adds its objective, and floors under
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, kron, vstack
+
+if TYPE_CHECKING:
+    from highspy import HighsSolution
 
 Values = NDArray[np.float64]
 
@@ -316,10 +318,12 @@ def _limits(taken: Values, demand: Values, sizes: Values, capacity: Values) -> t
 
 def solved(
     objective: Values, rows: Any, bounds: tuple[Values, Values], columns: tuple[Values, Values]
-) -> highspy.HighsSolution:
+) -> "HighsSolution":
     """Maximises the objective within the bounds of the rows and of the columns.
 
     Raises ``NoSolutionError`` where the solver fails."""
+    import highspy  # of the extra `simulator`: a person's commands read policies without it
+
     matrix, model = csc_array(rows), highspy.HighsLp()
     model.num_row_, model.num_col_ = matrix.shape
     model.sense_ = highspy.ObjSense.kMaximize
@@ -338,6 +342,6 @@ def solved(
         highs.passModel(model)
         highs.run()
         if highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-            found: highspy.HighsSolution = highs.getSolution()
+            found: HighsSolution = highs.getSolution()
             return found
     raise NoSolutionError(highs.modelStatusToString(highs.getModelStatus()))

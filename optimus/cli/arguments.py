@@ -3,6 +3,7 @@
 import argparse
 import math
 from collections.abc import Callable, Collection
+from difflib import get_close_matches
 
 from optimus.jobs import Target, TwoTargets
 from optimus.progress.targets import InvalidTarget, parse_target
@@ -57,6 +58,13 @@ def target_goal(text: str) -> Target | TwoTargets:
     if isinstance(goal, InvalidTarget):
         raise argparse.ArgumentTypeError(f"{goal.expected}, not {text!a}")
     return goal
+
+
+def unknown_word(word: str, known: Collection[str]) -> str:
+    """What is said of a name that is none of those known: which of them may have been meant."""
+    meant = get_close_matches(word, known, n=1)
+    said = f"did you mean {meant[0]}?" if meant else f"expected: {', '.join(known)}"
+    return f"there is no {word!a}; {said}"
 
 
 _MOST = 1_000_000

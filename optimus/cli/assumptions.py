@@ -31,7 +31,7 @@ def known_job(view: ClusterJob) -> DecisionBasis:
 def _settings(view: ClusterJob) -> ClusterSettings | NotReady:
     """The settings by which the autoscaler decides the job's counts."""
     stored = None if view.learned is None else view.learned.decided_by
-    return settings_of(stored, view.training_job.namespace)
+    return settings_of(stored)
 
 
 def _of_namespaces(views: Sequence[ClusterJob]) -> Iterator[ClusterSettings]:
@@ -60,15 +60,12 @@ class Assumed:
         stored = [view for view in views if view.profile is not None and view.status.decided_at]
         own = [each for each in stored if each.training_job.namespace == namespace]
         newest = max(own or stored, key=lambda each: str(each.status.decided_at), default=None)
-        found = settings_of(None, namespace) if newest is None else _settings(newest)
+        found = settings_of(None) if newest is None else _settings(newest)
         said = tuple[str, ...]()
         if isinstance(found, NotReady):
             said, found = (found.reason,), ClusterSettings()
         else:
             found = found.beside(_of_namespaces(stored))
-        if not said and not own:
-            why = "no job in it has a TrainingProfile"
-            said = (f"a budget of namespace {namespace} is not taken into account, as {why}",)
         if node_selector is not None:
             found = replace(found, node_selector=node_selector)
         return cls(found, said)

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 from optimus.cli.command import INCOMPLETE, BadInput
 from optimus.cli.completion import context_names, job_names
 
-if TYPE_CHECKING:  # these need the packages of the extra "cluster"
+if TYPE_CHECKING:  # loaded by the commands that ask a cluster
     from optimus.kube.client import Client
     from optimus.kube.errors import KubeError
-
-FORMS = ("json", "yaml")
 
 _READING = ("get", "list", "watch")
 
@@ -35,10 +33,8 @@ class Connection:
         return None if getattr(options, "all_namespaces", False) else self.namespace
 
 
-def add_arguments(
-    parser: argparse.ArgumentParser, *, all_namespaces: bool = False, is_wide: bool = False
-) -> None:
-    """The options that kubectl has; ``is_wide``: there is an answer with more columns."""
+def add_arguments(parser: argparse.ArgumentParser, *, all_namespaces: bool = False) -> None:
+    """The options that kubectl has."""
     add = parser.add_argument
     add("-n", "--namespace", help="default: that of the kubeconfig's context")
     if all_namespaces:
@@ -46,9 +42,6 @@ def add_arguments(
     text = "a context of the kubeconfig; default: its current one"
     vars(add("--context", metavar="NAME", help=text)).update(completer=context_names)
     add("--kubeconfig", type=Path, metavar="FILE", help="default: as kubectl chooses it")
-    forms, text = (*FORMS, "wide") if is_wide else FORMS, "print the answer as JSON or YAML"
-    text += ", or with more columns" if is_wide else ""
-    add("-o", "--output", dest="print_as", choices=forms, help=text)
 
 
 def add_job(parser: argparse.ArgumentParser, text: str, nargs: str | None = None) -> None:
@@ -62,14 +55,10 @@ def add_job(parser: argparse.ArgumentParser, text: str, nargs: str | None = None
 @contextmanager
 def connected(options: argparse.Namespace, command: str) -> Iterator[Connection]:
     """The cluster of the options; whatever goes wrong there is one sentence."""
-    try:
-        from optimus.kube.client import connect_user
-        from optimus.kube.errors import KubeError
-        from optimus.kube.job_facts import namespace_of
-    except ImportError as missing:
-        raise BadInput(
-            command, f"{missing.name} is not installed: pip install '.[cluster]' in the checkout"
-        ) from None
+    from optimus.kube.client import connect_user
+    from optimus.kube.errors import KubeError
+    from optimus.kube.job_facts import namespace_of
+
     kubeconfig, context = options.kubeconfig, options.context
     namespace = options.namespace or namespace_of(kubeconfig, os.environ, context)
     try:

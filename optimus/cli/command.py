@@ -1,14 +1,11 @@
-"""The interface of a command: arguments in, an answer out; ``main`` prints and plots it."""
+"""The interface of a command: arguments in, an answer out; ``main`` prints it."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
-
-if TYPE_CHECKING:  # loaded only where a plot is asked for: it takes a second
-    from matplotlib.figure import Figure
+from typing import Final, Protocol, TypeVar
 
 Item = TypeVar("Item")
 
@@ -39,12 +36,8 @@ class Answer:
     """What a command found."""
 
     value: object
-    """The answer for ``-o json`` and ``-o yaml``: plain lists, dicts, numbers, strings."""
+    """The answer for ``--json``: plain lists, dicts, numbers, strings."""
     text: str
-    plot: "Callable[[Figure], None] | None" = None
-    """``None`` for a command that has no picture."""
-    wide: str | None = None
-    """The answer for ``-o wide``, where that has more than ``text``."""
 
     colours: Mapping[str, str] = field(default_factory=lambda: _NO_COLOURS)
     """Words that a terminal shows in a colour of rich."""
@@ -73,5 +66,3 @@ class Command:
     """May take a second: called only for the command that is used."""
     watchable: bool = False
     """Whether ``--watch`` asks it again and again."""
-    plots: bool = False
-    """Whether it has a picture, and ``--plot``."""

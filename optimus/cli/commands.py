@@ -8,9 +8,9 @@ from typing import Final
 from optimus.cli.command import Command, Implementation
 
 
-def _module(name: str, attribute: str = "IMPLEMENTATION") -> Callable[[], Implementation]:
+def _module(name: str) -> Callable[[], Implementation]:
     def load() -> Implementation:
-        found: Implementation = getattr(import_module(f"optimus.cli.{name}"), attribute)
+        found: Implementation = import_module(f"optimus.cli.{name}").IMPLEMENTATION
         return found
 
     return load
@@ -18,14 +18,8 @@ def _module(name: str, attribute: str = "IMPLEMENTATION") -> Callable[[], Implem
 
 COMMANDS: Final[tuple[Command, ...]] = (
     Command(
-        ("top",),
-        "the jobs of a namespace, or of all: phase, counts, loss, forecast end, CPU held",
-        _module("top"),
-        watchable=True,
-    ),
-    Command(
         ("status",),
-        "one job in full: its last decision and why, rescales, samples; or all jobs in short",
+        "all jobs: phase, counts, loss, end, CPU held; or one in full: why it was decided so",
         _module("status"),
         watchable=True,
     ),
@@ -37,7 +31,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command(
         ("what-if",),
-        "when a job would be done at other counts, or a new one start and end",
+        "when a job would be done at other counts",
         _module("what_if"),
         watchable=True,
     ),
@@ -50,15 +44,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
         ("forecast",),
         "when a run will meet its goal, with an interval: by its log, or a job of the cluster",
         _module("forecast"),
-        plots=True,
         watchable=True,
     ),
-    Command(
-        ("pause",),
-        "stop all changes of a job until it is resumed; it trains on",
-        _module("pause", "PAUSE"),
-    ),
-    Command(("resume",), "let a paused job be changed again", _module("pause", "RESUME")),
     Command(
         ("doctor",),
         "what is wrong with Optimus on the cluster, and how to fix it; or with a training log",
@@ -69,40 +56,21 @@ COMMANDS: Final[tuple[Command, ...]] = (
         ("simulate",),
         "compare policies on simulated jobs, before installing anything",
         _module("simulate"),
-        plots=True,
     ),
     Command(
         ("evaluate", "speed"),
         "how well the speed model predicts measured speeds that it was not fitted to",
         _module("evaluate_speed"),
-        plots=True,
     ),
     Command(
         ("evaluate", "convergence"),
         "how well the convergence model predicts when past training met a loss",
         _module("evaluate_convergence"),
-        plots=True,
-    ),
-    Command(
-        ("evaluate", "history"),
-        "what moves have brought the jobs of a cluster, against their users' counts",
-        _module("evaluate_history"),
-    ),
-    Command(
-        ("train",),
-        "learn weights of the policy dl2 in simulated jobs, for --policy-config",
-        _module("train"),
-    ),
-    Command(
-        ("balance",),
-        "how evenly parameter servers share the model of a checkpoint, by default and balanced",
-        _module("balance"),
     ),
     Command(
         ("plan",),
         "one allocation and placement of a table of jobs on equal nodes",
         _module("plan"),
-        plots=True,
     ),
     Command(
         ("completion",),
@@ -111,6 +79,4 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
 )
 """In the order in which ``optimus --help`` lists them."""
-GROUPS: Final = {
-    "evaluate": "how well a model predicts what you have measured, and what moves have brought"
-}
+GROUPS: Final = {"evaluate": "how well a model predicts what you have measured"}

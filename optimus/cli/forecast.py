@@ -4,9 +4,8 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -27,12 +26,7 @@ from optimus.models.convergence.series import learning_rate_drops
 from optimus.models.forecast import unlikely_text
 from optimus.models.metric_goal import MetricAsLoss
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _UNBOUNDED = "it rises without a bound: when it reaches its goal cannot be predicted"
-_BLUE, _RED = "#0072b2", "#d55e00"
-
 
 Goal = TargetLoss | TargetMetric | ConvergenceThreshold
 
@@ -150,7 +144,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
     if isinstance(goal, TwoTargets):
         return _of_two(options, goal)
     forecast = LogForecast.of(options.log, goal, options.metric)
-    return Answer(_value(forecast), "\n".join(_lines(forecast)), partial(_plot, forecast))
+    return Answer(_value(forecast), "\n".join(_lines(forecast)))
 
 
 def _of_two(options: argparse.Namespace, goal: TwoTargets) -> Answer:
@@ -167,8 +161,7 @@ def _of_two(options: argparse.Namespace, goal: TwoTargets) -> Answer:
         "decides": decides,
     }
     lines = [line for each in forecasts for line in _lines(each)]
-    plot = partial(_plot, forecasts[decides])
-    return Answer(value, "\n".join([*lines, last]), plot)
+    return Answer(value, "\n".join([*lines, last]))
 
 
 def _end(forecast: LogForecast) -> float:
@@ -260,58 +253,6 @@ def _interval(found: TimeToGoal, unit: str) -> str:
     beyond = " or not at all" if found.is_late else ""
     between = f"between {found.low:.4g} and {found.high:.4g}{beyond}"
     return f"after {found.point:.4g} {unit}, with 80 % {between}"
-
-
-def _plot(forecast: LogForecast, figure: "Figure") -> None:
-    series, curve, found = forecast.series, forecast.curve, forecast.time_to_goal
-    panel = figure.subplots()
-    unit, seen = series.unit, float(series.k[-1])
-    label = "epoch means" if series.in_epochs else "losses"
-    panel.plot(series.k, series.loss, ".", markersize=4, color="0.35", label=label)
-    end = 1.5 * seen
-    if isinstance(found, TimeToGoal) and forecast.met is None:
-        end = max(end, min(found.high * 1.05, 6 * seen))
-    end = forecast.declared_end or end
-    if not isinstance(curve, NotReady):
-        past = np.linspace(max(curve.start, series.k[0]), seen, 200)
-        ahead = np.linspace(seen, end, 200)
-        panel.plot(past, curve.predict(past), color=_BLUE, linewidth=1.5, label="fit")
-        panel.plot(ahead, curve.predict(ahead), "--", color=_BLUE, linewidth=1.5, label="forecast")
-        band = curve.band(ahead)
-        label = "80 % of the losses"
-        panel.fill_between(ahead, *band, color=_BLUE, alpha=0.15, linewidth=0, label=label)
-    level, goal = forecast.level, _goal_text(forecast).removeprefix("the ")
-    if level is None:
-        level = float(series.loss[-1])
-    else:
-        panel.axhline(level, color=_RED, linewidth=1, label=goal)
-    for index, drop in enumerate(forecast.drops):
-        drops = "the learning rate drops" if index == 0 else None
-        panel.axvline(drop, color="0.6", linewidth=1, linestyle=":", label=drops)
-    if isinstance(curve, LossCurve) and curve.schedule is not None:
-        for index, drop in enumerate(each for each in curve.schedule.drops if each > seen):
-            drops = None if index else "the learning rate will drop"
-            panel.axvline(drop, color="0.6", linewidth=1, linestyle="--", label=drops)
-    if forecast.met is not None:
-        title = f"met after {forecast.met:g} {unit}"
-        panel.plot([forecast.met], [level], "o", color=_RED)
-    elif isinstance(found, TimeToGoal):
-        title = unlikely_text(found) if found.is_unlikely else f"met {_interval(found, unit)}"
-        errors = [[found.point - found.low], [found.high - found.point]]
-        panel.errorbar([found.point], [level], xerr=errors, fmt="o", color=_RED, capsize=4)
-    else:
-        title = "no forecast yet" if isinstance(curve, NotReady) else "not reachable at this rate"
-    panel.set_title(f"{forecast.file.name}: {goal} {title}", fontsize=11)
-    panel.set(yscale="log", xlim=(0, end), xlabel=unit, ylabel=_axis(forecast.metric))
-    panel.legend(frameon=False, fontsize=9)
-
-
-def _axis(metric: MetricAsLoss | None) -> str:
-    if metric is None:
-        return "training loss"
-    bound = metric.bound
-    name = metric.series.name
-    return name if bound is None else f"error of {name}: 1 - value / {bound:g}"
 
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

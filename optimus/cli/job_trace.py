@@ -86,7 +86,7 @@ def check_duration(row: CsvRow, seconds: float) -> None:
         raise row.error(f"{most}, and its steps at its speed take {seconds:.4g} s")
 
 
-def seconds_of(text: str) -> float | None:
+def _seconds_of(text: str) -> float | None:
     """Seconds since 1970 of an instant as in ISO 8601; without a zone it is UTC."""
     try:
         instant = datetime.fromisoformat(text)
@@ -123,7 +123,7 @@ def _is_plain(value: object) -> bool:
 def _submit_times(rows: Sequence[CsvRow]) -> list[float]:
     """Seconds as they are; instants from the first of them on."""
     texts = [row.cells.get("submit_time", "") for row in rows]
-    instants = [seconds_of(text) if "-" in text[1:] else None for text in texts]
+    instants = [_seconds_of(text) if "-" in text[1:] else None for text in texts]
     given = [instant for instant in instants if instant is not None]
     if len(given) == len(rows):
         first = min(given)

@@ -3,18 +3,21 @@ gives."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import Phase
-from optimus.kube.profile_codec import Learned, learned
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second, instant_of
 from optimus.kube.training_jobs import TrainingJob
-from optimus.lifecycle import JobRecord
-from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.resources import CPU, PODS, Resources
 from optimus.times import clock
+
+if TYPE_CHECKING:  # loaded where a profile stores training: they take as long as all else
+    from optimus.kube.profile_codec import Learned
+    from optimus.lifecycle import JobRecord
+    from optimus.models.forecast import Forecast, TimeLeft
 
 NOT_MANAGED = "NotManaged"
 """Shown for the phase of a job without a goal, which is only placed."""
@@ -76,6 +79,8 @@ class ClusterJob:
     now: float
     profile_was_read: bool = True
     """Whether ``None`` for the profile means that there is none."""
+    reads_state: bool = True
+    """Whether the stored training is read and fitted: of one job, and not of each in a list."""
 
     @property
     def job(self) -> Job | None:
@@ -125,19 +130,23 @@ class ClusterJob:
         return self.training_job.outcome is not None
 
     @cached_property
-    def learned(self) -> Learned | None:
+    def learned(self) -> "Learned | None":
         """What its profile stores of its training."""
-        if self.job is None or self.status.state is None:
+        if self.job is None or self.status.state is None or not self.reads_state:
             return None
+        from optimus.kube.profile_codec import learned
+
         return learned(self.status.state, self.job, self.now)
 
     @property
-    def record(self) -> JobRecord:
+    def record(self) -> "JobRecord":
         """What was done to it."""
+        from optimus.lifecycle import JobRecord
+
         return JobRecord() if self.learned is None else self.learned.record
 
     @property
-    def forecast(self) -> Forecast | NotReady | None:
+    def forecast(self) -> "Forecast | NotReady | None":
         """The forecast that its own losses and speeds give."""
         return None if self.learned is None else self.learned.forecast
 
@@ -157,16 +166,18 @@ class ClusterJob:
         left = self._left(job)
         if left is not None:
             since = self.forecast_at
-            unlikely = self.forecast.unlikely if isinstance(self.forecast, Forecast) else ""
+            unlikely = "" if isinstance(self.forecast, NotReady | None) else self.forecast.unlikely
             return ExpectedEnd(since + left.median, since + left.low, since + left.high, unlikely)
         decided_at = instant_of(status.decided_at)
         if status.remaining_seconds is None or decided_at is None:
             return None
         return ExpectedEnd(decided_at + status.remaining_seconds)
 
-    def _left(self, job: Job) -> TimeLeft | None:
-        if self.status.earlier_runs or not isinstance(self.forecast, Forecast):
+    def _left(self, job: Job) -> "TimeLeft | None":
+        if self.status.earlier_runs or isinstance(self.forecast, NotReady | None):
             return None  # the profile's figure rests on runs of other jobs, too
+        from optimus.models.forecast import time_left
+
         return time_left(self.forecast, job.counts)
 
     def value(self) -> dict[str, object]:

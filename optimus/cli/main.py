@@ -4,19 +4,19 @@ As ``kubectl-optimus`` on the PATH it is kubectl's plugin ``kubectl optimus``.
 """
 
 import argparse
-import io
 import json
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
-from optimus.cli.arguments import number_between
-from optimus.cli.command import Answer, BadInput, Command, Implementation, Item
+from optimus.cli.arguments import number_between, unknown_word
+from optimus.cli.command import BadInput, Command, Implementation, Item
 from optimus.cli.commands import COMMANDS, GROUPS
 from optimus.cli.completion import asked_words, complete
 from optimus.runtime.logs import escaped
@@ -42,44 +42,44 @@ def main(
 ) -> int:
     """Run one command; the exit status is 0, 1 for wrong input or a bad answer, 2 for wrong
     arguments, or 3 for an answer that is incomplete."""
-    if sys.stdout is None:  # closed by the caller, as by `>&-`
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal without ± in its encoding must not end in a traceback.
-        sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
     try:
         parser = parser_of(commands, asked_words() or words)
         complete(parser)
         options = parser.parse_args(words)
-        command: Implementation = options.command
         if getattr(options, "watch", False):
-            return _watch(command, options, sleep)
-        plot: Path | None = getattr(options, "plot", None)
-        if plot is not None:
-            _check_plot(plot)
-        answer = command.run(options, _progress)
-        _print(_shown(answer, options.print_as))
-        if plot is not None:
-            _draw(answer, plot)
+            return _watch(options, sleep)
+        text, status = _answered(options)
+        _print(text)
     except BadInput as problem:
         return _fail(str(problem))
+    except ModuleNotFoundError as missing:
+        return _fail(missing_package(missing))
     except OSError as problem:
         return _fail(f"{problem.filename or 'output'}: {problem.strerror or problem}")
     except KeyboardInterrupt:
         return _fail("interrupted")
-    return answer.status
+    return status
 
 
-def _watch(
-    command: Implementation, options: argparse.Namespace, sleep: Callable[[float], None]
-) -> int:
+def _answered(options: argparse.Namespace) -> tuple[str, int]:
+    """The command's answer as it is shown, and the exit status.
+
+    What a library prints while the command runs goes to standard error."""
+    command: Implementation = options.command
+    with redirect_stdout(sys.stderr):
+        answer = command.run(options, _progress)
+    if options.json:
+        return json.dumps(answer.value, indent=2, allow_nan=False), answer.status
+    text = escaped(answer.text, "\n")
+    coloured = answer.colours and sys.stdout.isatty()
+    return _coloured(text, answer.colours) if coloured else text, answer.status
+
+
+def _watch(options: argparse.Namespace, sleep: Callable[[float], None]) -> int:
     """Show the answer until interrupted: on a terminal in place of the one before, else whenever it
     has changed. What goes wrong after the first answer is shown, and asked again."""
-    shown, status = (
-        _shown(answer := command.run(options, _progress), options.print_as),
-        answer.status,
-    )
+    shown, status = _answered(options)
     before = ""
     with suppress(KeyboardInterrupt):
         while True:
@@ -91,17 +91,41 @@ def _watch(
             before = shown
             sleep(options.every)
             try:
-                answer = command.run(options, _progress)
-                shown, status = _shown(answer, options.print_as), answer.status
+                shown, status = _answered(options)
             except BadInput as problem:
                 shown, status = escaped(f"optimus: {problem}", "\n"), 1
     return status
+
+
+def missing_package(missing: ModuleNotFoundError) -> str:
+    """What brings a package of an extra that is not installed.
+
+    Raises:
+        ModuleNotFoundError: it is no such package."""
+    package = str(missing.name).partition(".")[0]
+    extra = {"highspy": "simulator", "distributed": "dask"}.get(package)
+    if extra is None:
+        raise missing
+    return f"{package} is not installed: pip install '.[{extra}]' in the checkout"
 
 
 def _fail(sentence: str) -> int:
     with suppress(BrokenPipeError):
         print(f"optimus: {escaped(' '.join(sentence.split()))}", file=sys.stderr)
     return 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong before it says what can be called, and which word may have been meant."""
+
+    def error(self, message: str) -> NoReturn:
+        named = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if named is not None:
+            known = re.findall(r"[\w-]+", named[2])
+            message = f"{message[: named.start()]}{unknown_word(named[1], known)}"
+        print(f"{self.prog}: {escaped(message)}", file=sys.stderr)
+        self.print_usage(sys.stderr)
+        self.exit(2)
 
 
 class _PrintVersion(argparse.Action):
@@ -118,7 +142,7 @@ def parser_of(commands: Sequence[Command], words: Sequence[str]) -> argparse.Arg
     """What the command line may say, where it says these words: only the command that they name is
     loaded, and has its options."""
     program = program_name(sys.argv[0])
-    parser = argparse.ArgumentParser(prog=program, description=DESCRIPTION)
+    parser = _Parser(prog=program, description=DESCRIPTION)
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version")
     top = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {}
@@ -142,36 +166,12 @@ def parser_of(commands: Sequence[Command], words: Sequence[str]) -> argparse.Arg
 
 def _add_common(leaf: argparse.ArgumentParser, command: Command) -> None:
     add = leaf.add_argument
-    add(
-        "--json",
-        dest="print_as",
-        action="store_const",
-        const="json",
-        help="print the answer as JSON",
-    )
-    if command.plots:
-        plot = "draw the answer into this file (.png, .svg, .pdf)"
-        add("--plot", type=Path, metavar="FILE", help=plot)
+    add("--json", action="store_true", help="print the answer as JSON")
     if command.watchable:
         add("-w", "--watch", action="store_true", help="ask again and again, until interrupted")
         every = number_between(0, 86_400, "a number of seconds")
         text = f"with --watch: seconds between two times (default: {_EVERY_SECONDS:g})"
         add("--every", type=every, default=_EVERY_SECONDS, metavar="SECONDS", help=text)
-
-
-def _shown(answer: Answer, print_as: str | None) -> str:
-    if print_as == "json":
-        return json.dumps(answer.value, indent=2, allow_nan=False)
-    if print_as == "yaml":
-        try:
-            import yaml
-        except ImportError:
-            raise BadInput("-o yaml", "pyyaml is not installed: pip install pyyaml") from None
-        text: str = yaml.safe_dump(answer.value, sort_keys=False, allow_unicode=True)
-        return text.rstrip("\n")
-    wide = answer.wide if print_as == "wide" else None
-    text = escaped(answer.text if wide is None else wide, "\n")
-    return _coloured(text, answer.colours) if answer.colours and sys.stdout.isatty() else text
 
 
 def _coloured(text: str, colours: Mapping[str, str]) -> str:
@@ -197,28 +197,6 @@ def _print(text: str) -> bool:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True
-
-
-def _check_plot(file: Path) -> None:
-    """Fails before the work, and not after it, where there can be no plot."""
-    if file.suffix.lower() not in {".png", ".svg", ".pdf"}:
-        raise BadInput(file, "a file that ends in .png, .svg or .pdf is expected")
-    if not file.parent.is_dir():
-        raise BadInput(file, "a file in a folder that exists is expected")
-    try:
-        import matplotlib  # noqa: F401 - asked for by --plot alone
-    except ImportError:
-        raise BadInput(file, "a plot needs matplotlib: pip install matplotlib") from None
-
-
-def _draw(answer: Answer, file: Path) -> None:
-    from matplotlib.figure import Figure
-
-    if answer.plot is None:
-        raise BadInput(file, "this command has nothing to plot")
-    figure = Figure(figsize=(9, 5.5), layout="constrained")
-    answer.plot(figure)
-    figure.savefig(file, dpi=150)
 
 
 def _progress(items: Sequence[Item], what: str) -> Iterable[Item]:

@@ -6,25 +6,15 @@ every step that saves anything.
 """
 
 import argparse
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from optimus.allocation import (
-    Candidate,
-    ClusterProblem,
-    Policy,
-    PolicyMemory,
-    PolicyTraits,
-)
-from optimus.allocation.policy import ClusterAllocation
+from optimus.allocation import Candidate, Policy
 from optimus.cli.arguments import named_amounts
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.job_table import UNITS, amounts, read_job_table
-from optimus.cli.plan_plot import draw_plan
 from optimus.cli.table import table
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig, IntervalInput, IntervalPlan, Strategies, plan_interval
@@ -52,37 +42,13 @@ _SHOWN = 10
 _HEADINGS = ("job", "PSs", "workers", "servers", "remaining s", "reason")
 
 
-@dataclass(slots=True)
-class _Timed:
-    """A policy, and the CPU seconds that it took so far."""
-
-    policy: Policy
-    seconds: float = 0.0
-    name: str = field(init=False)
-    traits: PolicyTraits = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.name, self.traits = self.policy.name, self.policy.traits
-
-    def decide(
-        self, problem: ClusterProblem, memory: PolicyMemory, seed: int
-    ) -> tuple[ClusterAllocation, PolicyMemory]:
-        """As the policy does."""
-        begin = time.process_time()
-        answer = self.policy.decide(problem, memory, seed)
-        self.seconds += time.process_time() - begin
-        return answer
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The counts of all jobs that have a place, and how long it took, in CPU seconds."""
+    """The counts of all jobs that have a place."""
 
     candidates: Sequence[Candidate]
     interval: IntervalPlan
     counts: Mapping[str, Counts]
-    allocation_seconds: float
-    placement_seconds: float
 
     @property
     def objective(self) -> float:
@@ -118,25 +84,22 @@ class Plan:
 def plan(
     candidates: Sequence[Candidate], nodes: Sequence[Node], policy: Policy, placement: str
 ) -> Plan:
-    """Plan an interval of the jobs; the clock runs from the snapshot to the decisions."""
-    timed = _Timed(policy)
+    """Plan an interval of the jobs."""
     forecasts = {candidate.job.uid: candidate.forecast for candidate in candidates}
 
     def forecast(job: Job, _: TrainingProgress) -> Forecast | NotReady:
         return forecasts[job.uid]
 
-    strategies = Strategies(timed, PLACEMENT_RULES[placement], forecast)
+    strategies = Strategies(policy, PLACEMENT_RULES[placement], forecast)
     snapshot = ClusterSnapshot.of(0.0, [each.job for each in candidates], nodes, ())
-    begin = time.process_time()
     interval = plan_interval("plan", IntervalInput(snapshot), strategies, IntervalConfig())
-    seconds = time.process_time() - begin
     placed = interval.capacity_plan
     counts = {
         decision.uid: decision.counts
         for decision in interval.decisions
         if placed.is_placed(decision.uid)
     }
-    return Plan(candidates, interval, counts, timed.seconds, seconds - timed.seconds)
+    return Plan(candidates, interval, counts)
 
 
 def policy_for_tables(name: str) -> Policy:
@@ -171,9 +134,7 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     policy = policy_for_tables(options.policy)
     placement = options.placement or policy.traits.placed_by
     found = plan(candidates, nodes, policy, placement)
-    heading = f"{options.policy}, placed by {placement}"
-    picture = partial(draw_plan, plan=found, node=node, heading=heading)
-    return Answer(_value(found), _text(found, heading), picture)
+    return Answer(_value(found), _text(found, f"{options.policy}, placed by {placement}"))
 
 
 def _value(found: Plan) -> object:
@@ -186,18 +147,14 @@ def _value(found: Plan) -> object:
         "objective": found.objective,
         "whole_jobs": len(found.counts),
         "tasks": found.tasks,
-        "allocation_seconds": found.allocation_seconds,
-        "placement_seconds": found.placement_seconds,
     }
 
 
 def _text(found: Plan, heading: str) -> str:
     placed = f"{len(found.counts)} of {len(found.candidates)} jobs, {found.tasks} tasks"
-    took = f"allocated in {found.allocation_seconds:.2f} s"
-    took += f", placed in {found.placement_seconds:.2f} s of CPU time"
     lines = [
         f"{heading}: {placed}, on {len(found.interval.capacity_plan.nodes)} nodes",
-        f"sum of remaining times {found.objective:,.1f} s; {took}",
+        f"sum of remaining times {found.objective:,.1f} s",
         "",
         table(
             "<>>>><", _HEADINGS, (_row(found, candidate) for candidate in found.candidates[:_SHOWN])

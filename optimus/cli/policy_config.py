@@ -29,11 +29,8 @@ def _parsed(file: Path) -> object:
 
 
 def _parsed_yaml(file: Path, text: str) -> object:
-    try:
-        import yaml
-    except ImportError:
-        missing = "JSON is expected, or PyYAML to read YAML: pip install pyyaml"
-        raise BadInput(file, missing) from None
+    import yaml
+
     try:
         value: object = yaml.safe_load(text)
     except yaml.YAMLError as problem:

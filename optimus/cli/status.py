@@ -1,4 +1,4 @@
-"""``optimus status [JOB]``: one job in full, or what of a namespace's jobs needs attention."""
+"""``optimus status [JOB]``: one job in full, or the list of a namespace's jobs."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected, incomplete, status_of
 from optimus.cli.command import Answer, Implementation, Progress
+from optimus.cli.overview import PHASE_COLOURS, jobs_table, summary, views_of
 from optimus.cli.table import table
-from optimus.cli.top import summary, views_of
 from optimus.errors import NotReady
 from optimus.times import clock, duration
 
@@ -24,7 +24,7 @@ _MOST_MOVES = 5
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "the name of a TFJob or MXJob; default: what of all jobs needs attention"
+    help_text = "the name of a TFJob or MXJob; default: the list of all jobs"
     add_job(parser, help_text, nargs="?")
     add_arguments(parser, all_namespaces=True)
 
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
 
 
 def overview(found: "JobList", namespace: str | None) -> Answer:
-    """How many jobs there are, and which of them need attention."""
+    """The jobs in a table, and which of them need attention."""
     views = views_of(found)
     needs = [
         (f"{view.training_job.namespace}/{view.training_job.name}", what, text)
@@ -52,6 +52,8 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
         for what, text in attention(view)
     ]
     parts = [summary(views, namespace)]
+    if views:
+        parts.append(jobs_table(views, with_namespace=namespace is None))
     if needs:
         parts.append(table("<<<", ("job", "what", "why"), needs))
     elif views and not found.not_readable:
@@ -63,7 +65,8 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
         "attention": [{"job": job, "what": what, "text": text} for job, what, text in needs],
         "notReadable": list(found.not_readable),
     }
-    return Answer(value, "\n\n".join(parts), status=status_of(found.not_readable))
+    status = status_of(found.not_readable)
+    return Answer(value, "\n\n".join(parts), colours=PHASE_COLOURS, status=status)
 
 
 def attention(view: "ClusterJob") -> Iterator[tuple[str, str]]:
@@ -169,7 +172,9 @@ def _decision(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         change = f"{status.rescale.origin} to {status.rescale.target}"
         yield "rescale", f"in progress, {change}, step {status.rescale.step or 'not begun'}"
     if view.is_paused:
-        yield "paused", f"nothing is changed until `optimus resume {view.training_job.name}`"
+        job = view.training_job
+        line = f"kubectl -n {job.namespace} annotate {job.kind.lower()} {job.name}"
+        yield "paused", f"nothing is changed until `{line} optimus.dl/pause-`"
 
 
 def _training(view: "ClusterJob") -> Iterator[tuple[str, str]]:

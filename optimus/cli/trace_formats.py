@@ -1,29 +1,24 @@
-"""Readers for the job traces that Philly, Gavel, Pollux and DL2 have published.
+"""Readers for the job traces that Gavel has published, and that DL2's program draws.
 
-None of them has everything that a job here has. Assumed where a form lacks it: a job has one worker
-for each GPU or replica and as many PSs; a replica requests what its type does (3 and 2 cores), a
-worker one GPU beside; workers train synchronously. What each form lacks more is said at its reader.
-"""
+Neither has everything that a job here has: what a form lacks is said at its reader."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from optimus.cli.command import BadInput
-from optimus.cli.csv_table import CsvRow, read_lines, read_table, split_rows
+from optimus.cli.csv_table import CsvRow, read_lines
 from optimus.cli.job_trace import (
     TYPES,
     check_duration,
     check_names,
     read_job_trace,
-    seconds_of,
 )
 from optimus.jobs import CountBounds, Counts, JobKey
 from optimus.resources import CPU, NONE, Resources
-from optimus.simulator.ground_truth.job_types import PS, WORKER, JobType
+from optimus.simulator.ground_truth.job_types import WORKER, JobType
 from optimus.simulator.results import GPU
 from optimus.simulator.trace_workload import SubmittedJob
 
@@ -31,8 +26,6 @@ _GPU_WORKER: Final = WORKER + Resources({GPU: 1})
 _LONGEST_SECONDS: Final = 1e9
 _MOST_REPLICAS: Final = 10_000
 _MOST_TIMES: Final = 1e6
-_LEAST_SECONDS: Final = 1.0
-"""Attempts that are logged as shorter are taken to last so long."""
 
 _GAVEL_TYPES: Final = {
     "resnet-18": "resnext-110",
@@ -44,23 +37,11 @@ _GAVEL_TYPES: Final = {
     "a3c": "cnn-rand",
 }
 """Gavel's model family -> the type that is nearest to it in size and kind."""
+_GAVEL_SPEEDS: Final = "simulation_throughputs.json"
 _GAVEL_GPU: Final = "v100"
 """Its durations are those on this kind of GPU."""
 _GAVEL_APART: Final = "_unconsolidated"
 """Speeds of workers that are spread over servers; the others are those of its simulator."""
-
-_POLLUX: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
-    {
-        "cifar10": ("resnext-110", 0.5),
-        "ncf": ("dssm", 0.5),
-        "bert": ("seq2seq", 3.2),
-        "deepspeech2": ("deepspeech2", 3.2),
-        "yolov3": ("inception-bn", 32.0),
-        "imagenet": ("resnet-50", 320.0),
-    }
-)
-"""Application -> the nearest type, and GPU hours: the middle of its size class (Pollux, section
-5.1: small below 1, medium below 10, large below 100, extra-large below 1000)."""
 
 _DL2_TYPES: Final = {
     "resnet-50": "resnet-50",
@@ -83,66 +64,16 @@ _DL2_NAMES: Final = (
 )
 
 
-def read_philly(file: Path) -> tuple[SubmittedJob, ...]:
-    """``cluster_job_log`` of msr-fiddle/philly-traces: a JSON list of jobs with their attempts.
-
-    It has no model, no goal and no requests but GPUs: the type is drawn, and the job does as much
-    work as all its attempts took together, whatever its ``status``. A job that was never started is
-    left out. ``vc`` is its namespace; times are from the first submission on."""
-    listed = _json(file, "".join(read_lines(file)), None)
-    if not isinstance(listed, list):
-        raise BadInput(file, "a JSON list of jobs is expected, like Philly's cluster_job_log")
-    found = [
-        job for number, each in enumerate(listed, 1) for job in _philly_job(file, number, each)
-    ]
-    if not found:
-        raise BadInput(file, "at least one job with an attempt that ended is expected")
-    first = min(job.submit_seconds for job in found)
-    return tuple(replace(job, submit_seconds=job.submit_seconds - first) for job in found)
-
-
-def _philly_job(file: Path, number: int, each: Any) -> Iterator[SubmittedJob]:
-    try:
-        attempts = [_attempt(attempt) for attempt in each["attempts"]]
-        ran = [attempt for attempt in attempts if attempt is not None]
-        if not ran:
-            return
-        name, namespace = str(each["jobid"]), str(each["vc"])
-        submitted = seconds_of(str(each["submitted_time"]))
-        if submitted is None:
-            raise ValueError(each["submitted_time"])
-    except (KeyError, TypeError, ValueError) as problem:
-        expected = "jobid, vc, submitted_time and attempts with start_time, end_time and detail"
-        raise BadInput(file, f"job {number}: {expected} are expected: {problem!a}") from None
-    gpus, seconds = ran[-1][0], sum(each for _, each in ran)
-    yield SubmittedJob(
-        key=JobKey(namespace, name),
-        submit_seconds=submitted,
-        counts=Counts(gpus, gpus),
-        ps=PS,
-        worker=_GPU_WORKER,
-        duration_seconds=max(seconds, _LEAST_SECONDS),
-    )
-
-
-def _attempt(attempt: Any) -> tuple[int, float] | None:
-    """GPUs and seconds of an attempt; ``None`` for one without an end or without a GPU."""
-    begin, end = (seconds_of(str(attempt[name])) for name in ("start_time", "end_time"))
-    gpus = sum(len(server["gpus"]) for server in attempt["detail"])
-    return (gpus, max(end - begin, 0.0)) if begin is not None and end is not None and gpus else None
-
-
-def read_gavel(file: Path, throughputs: Path | None) -> tuple[SubmittedJob, ...]:
+def read_gavel(file: Path, throughputs: Path | None = None) -> tuple[SubmittedJob, ...]:
     """A trace of stanford-futuredata/gavel: tab-separated, no header, a job a line.
 
     Its steps are seconds only together with its ``simulation_throughputs.json``, which has the
-    speed on each kind of GPU. It has no PSs, goals and requests but GPUs; the scale factor is the
-    number of workers, each on one GPU, and stays. The priority weight is the job's. An SLO above 0
-    is a deadline: so many times the job's own duration on a V100 after its arrival. Its older
-    traces have 7 columns, without weight and SLO."""
-    if throughputs is None:
-        raise BadInput(file, "a trace of Gavel needs --gavel-throughputs: its own file of speeds")
-    speeds = _gavel_speeds(throughputs)
+    speed on each kind of GPU and lies beside the trace where no other file is named. It has no PSs,
+    goals and requests but GPUs; the scale factor is the number of workers, each on one GPU, and
+    stays. The priority weight is the job's. An SLO above 0 is a deadline: so many times the job's
+    own duration on a V100 after its arrival. Its older traces have 7 columns, without weight and
+    SLO."""
+    speeds = _gavel_speeds(throughputs or file.with_name(_GAVEL_SPEEDS))
     found = [
         _gavel_job(CsvRow(file, number, {}), line.rstrip("\r\n").split("\t"), speeds)
         for number, line in enumerate(read_lines(file), start=1)
@@ -202,35 +133,6 @@ def _gavel_speed(of_kind: Mapping[str, Any], job: str) -> float:
     alone = of_kind.get(job, {})
     speed = alone.get("null") if isinstance(alone, dict) else None
     return float(speed) if isinstance(speed, int | float) and speed > 0 else 0.0
-
-
-def read_pollux(file: Path) -> tuple[SubmittedJob, ...]:
-    """A workload of the simulator of petuum/adaptdl: ``name,time,application,num_replicas,...``.
-
-    It has neither durations nor requests. A job takes the GPU hours of its application's size class
-    at its replicas, each of which is a worker with one GPU. ``batch_size`` is not read."""
-    needed = ("name", "time", "application", "num_replicas")
-    rows = read_table(file, split_rows(file, read_lines(file), strict=True), needed)
-    found = tuple(map(_pollux_job, rows))
-    if not found:
-        raise BadInput(file, "at least one job is expected below the header")
-    return found
-
-
-def _pollux_job(row: CsvRow) -> SubmittedJob:
-    application = row.choice("application", {name: name for name in _POLLUX})
-    kind, hours = _POLLUX[application]
-    replicas = int(row.number("num_replicas", 1, _MOST_REPLICAS))
-    return SubmittedJob(
-        key=JobKey("pollux", row.cells["name"]),
-        submit_seconds=row.number("time", 0, _LONGEST_SECONDS),
-        job_type=TYPES[kind],
-        counts=Counts(replicas, replicas),
-        ps=PS,
-        worker=_GPU_WORKER,
-        duration_seconds=hours * 3600 / replicas,
-        workload=application,
-    )
 
 
 def read_dl2(file: Path) -> tuple[SubmittedJob, ...]:
@@ -296,21 +198,14 @@ def _json(file: Path, text: str, line: int | None) -> Any:
         raise BadInput(file, f"JSON is expected: {problem}", line) from None
 
 
-Reader = Callable[[Path, Path | None], tuple[SubmittedJob, ...]]
-FORMS: Final[Mapping[str, Reader]] = MappingProxyType(
-    {
-        "general": lambda file, _: read_job_trace(file),
-        "philly": lambda file, _: read_philly(file),
-        "gavel": read_gavel,
-        "pollux": lambda file, _: read_pollux(file),
-        "dl2": lambda file, _: read_dl2(file),
-    }
+FORMS: Final[Mapping[str, Callable[[Path], tuple[SubmittedJob, ...]]]] = MappingProxyType(
+    {"general": read_job_trace, "gavel": read_gavel, "dl2": read_dl2}
 )
-"""Value of ``--trace-format`` -> the reader of the file; the second is Gavel's file of speeds."""
+"""Value of ``--trace-format`` -> the reader of the file."""
 
 
-def read_form(form: str, file: Path, throughputs: Path | None) -> tuple[SubmittedJob, ...]:
+def read_form(form: str, file: Path) -> tuple[SubmittedJob, ...]:
     """The jobs of a trace in one of the forms, each once; raises ``BadInput``."""
-    jobs = FORMS[form](file, throughputs)
+    jobs = FORMS[form](file)
     check_names(file, jobs)
     return jobs

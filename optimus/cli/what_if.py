@@ -1,5 +1,4 @@
-"""``optimus what-if JOB --workers +4``: when a job would be done at other counts; with ``-f`` or
-``--like``: when one that came now would start and end (``cli.arrival``)."""
+"""``optimus what-if JOB --workers +4``: when a job would be done at other counts."""
 
 import argparse
 import re
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected
 from optimus.cli.command import INCOMPLETE, Answer, BadInput, Implementation, Progress
-from optimus.cli.completion import job_names
 from optimus.cli.table import table
 from optimus.jobs import Counts
 from optimus.times import duration
@@ -47,15 +45,7 @@ def change(text: str) -> Change:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_job(parser, "the name of a TFJob or MXJob", nargs="?")
-    add(
-        "-f",
-        "--filename",
-        metavar="FILE",
-        help="a job submitted now: its manifest; - reads standard input",
-    )
-    text = "a job submitted now that equals this one; with -f: that trains as long as this one"
-    vars(add("--like", metavar="JOB", help=text)).update(completer=job_names)
+    add_job(parser, "the name of a TFJob or MXJob")
     add("--workers", type=change, metavar="N", help="the number of workers; +4: four more")
     add("--ps", type=change, metavar="N", help="the number of PSs; +1: one more")
     text = "labels of the nodes to consider; default: those that the autoscaler uses"
@@ -64,12 +54,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
-    if options.filename is not None or options.like is not None:
-        from optimus.cli.arrival import answer_arrival
-
-        return answer_arrival(options)
-    if options.job is None:
-        raise BadInput("what-if", "JOB, -f FILE or --like JOB is needed")
     if options.workers is None and options.ps is None:
         raise BadInput("what-if", "--workers or --ps is needed, such as --workers +4")
     with connected(options, "what-if") as cluster:
@@ -102,14 +86,6 @@ def asked_counts(view: "ClusterJob", ps: Change | None, workers: Change | None) 
     if present is None:
         said = view.training_job.left_alone or "its replicas cannot be read"
         raise BadInput(str(view.training_job.key), said)
-    return applied(present, ps, workers)
-
-
-def applied(present: Counts, ps: Change | None, workers: Change | None) -> Counts:
-    """The counts that are meant.
-
-    Raises:
-        BadInput: no job can have them."""
     asked = Counts(
         present.ps if ps is None else ps.applied(present.ps),
         present.workers if workers is None else workers.applied(present.workers),

@@ -236,7 +236,7 @@ def _ended_or_suspended(facts: "JobFacts") -> tuple[str, str, list[str]] | None:
     if not job.suspended:
         return None
     if job.job is not None and job.job.preempted_for:
-        headline = f"is paused for {job.job.preempted_for}, a job of a higher priority"
+        headline = f"is paused for {job.job.preempted_for}"
         then = "nothing: it is resumed by itself, and then waits for capacity like any job"
         return "preempted", headline, [then]
     if job.suspended_by is not None:

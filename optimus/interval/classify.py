@@ -603,7 +603,7 @@ def _suspended(view: JobView) -> Classified | None:
 def why_suspended(job: Job) -> str:
     """Who suspended a job that this process did not suspend."""
     if job.preempted_for:
-        return f"preempted by {job.preempted_for}, of a higher priority; resumed by itself"
+        return f"paused for {job.preempted_for}; resumed by itself"
     return "suspended by its user"
 
 

@@ -45,6 +45,12 @@ _MOST_UNKNOWN: Final = 10
 _KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if name.isupper())
 
 
+class _LearningRateScaling(StrEnum):
+    """How the learning rate follows the batch of the job: in proportion to it."""
+
+    LINEAR = "linear"
+
+
 @dataclass(frozen=True, slots=True)
 class AnnotationProblem:
     """A value that cannot be used; ``str()`` is the sentence for the job's Event."""
@@ -312,8 +318,9 @@ class _AnnotationReader:
     def batch(self) -> Batch | None:
         job = self.count(Annotation.GLOBAL_BATCH_SIZE, 10**9)
         worker = self.count(Annotation.WORKER_BATCH_SIZE, 10**9)
+        follows = self.choice(Annotation.LR_SCALING, _LearningRateScaling) is not None
         if job is None:
-            return None if worker is None else Batch(worker, BatchScope.WORKER)
+            return None if worker is None else Batch(worker, BatchScope.WORKER, follows)
         both = worker is not None
         if both:
             self.refuse_second(Annotation.WORKER_BATCH_SIZE, Annotation.GLOBAL_BATCH_SIZE)

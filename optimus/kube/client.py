@@ -5,23 +5,25 @@ nothing is retried below the caller, and every failure is a ``KubeError`` that s
 can do about it."""
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
 
 import urllib3
 import yaml
-from kubernetes import client as api
-from kubernetes import config
-from kubernetes.client.exceptions import OpenApiException
-from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from optimus.kube.errors import ErrorKind, KubeError, NotLeading, classify, from_answer
 from optimus.kube.server_clock import ServerClock
+from optimus.kube.user_access import Access, user_access
 from optimus.kube.write_guard import Guard, guard_writes
+
+if TYPE_CHECKING:  # half a second of imports: a person's commands do without it
+    from kubernetes import client as api
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 15.0
@@ -35,14 +37,14 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token and the API server's certificate authority."""
 
 _CONNECTIONS: Final = 32
-_FAILURES: Final = (
-    OpenApiException,
-    urllib3.exceptions.HTTPError,
-    OSError,
-    ValueError,
-    NotLeading,
-)
-"""What the client library raises; ``ValueError`` is for arguments that it does not send."""
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What the client library raises; ``ValueError`` is for arguments that it does not send."""
+    of_library = sys.modules.get("kubernetes.client.exceptions")
+    own = () if of_library is None else (of_library.OpenApiException,)
+    return (*own, urllib3.exceptions.HTTPError, OSError, ValueError, NotLeading)
+
 
 Query = Sequence[tuple[str, str]]
 
@@ -70,7 +72,7 @@ class TokenFile:
                 pass
             return self._token
 
-    def refresh(self, configuration: api.Configuration) -> None:
+    def refresh(self, configuration: "api.Configuration") -> None:
         """The client library's hook before each request."""
         configuration.api_key["BearerToken"] = f"Bearer {self.token()}"
 
@@ -87,22 +89,42 @@ class Client:
 
     def __init__(
         self,
-        api_client: api.ApiClient,
+        access: Access,
         read_seconds: float = READ_SECONDS,
         guard: Guard | None = None,
         connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
-        self._api = api_client
+        self._access = access
         self._read_seconds = read_seconds
         if guard is not None:
-            guard_writes(api_client.rest_client.pool_manager, guard)
+            guard_writes(access.pool, guard)
         longest = GUARDED_SECONDS if guard is not None else read_seconds
         self._call_seconds = (connect_seconds, min(read_seconds, longest))
         self.server_clock = ServerClock()
         """Kept by every list and watch."""
-        self.core = api.CoreV1Api(api_client)
-        self.custom = api.CustomObjectsApi(api_client)
-        self.coordination = api.CoordinationV1Api(api_client)
+
+    # Each class of the client library takes a tenth of a second to build.
+
+    @cached_property
+    def core(self) -> "api.CoreV1Api":
+        """The library's interface to the core group."""
+        from kubernetes import client as api
+
+        return api.CoreV1Api(self._access.library())
+
+    @cached_property
+    def custom(self) -> "api.CustomObjectsApi":
+        """The library's interface to custom resources."""
+        from kubernetes import client as api
+
+        return api.CustomObjectsApi(self._access.library())
+
+    @cached_property
+    def coordination(self) -> "api.CoordinationV1Api":
+        """The library's interface to Leases."""
+        from kubernetes import client as api
+
+        return api.CoordinationV1Api(self._access.library())
 
     def call(self, what: str, method: Callable[..., Any], /, **arguments: object) -> bytes:
         """One call of the client library's typed interface; returns the answer's raw body.
@@ -119,7 +141,7 @@ class Client:
                 _request_timeout=self._call_seconds,
             )
             return _body(response)
-        except _FAILURES as error:
+        except _failures() as error:
             raise classify(what, error) from error
 
     def patch(self, what: str, path: str, body: bytes) -> bytes:
@@ -146,27 +168,35 @@ class Client:
 
     def _send(self, what: str, method: str, path: str, body: bytes, content_type: str) -> bytes:
         try:
-            response = self._api.rest_client.pool_manager.urlopen(
-                method,
-                f"{self._api.configuration.host}{path}",
-                body=body,
-                headers=self._headers({"Content-Type": content_type}),
-                timeout=urllib3.Timeout(connect=self._call_seconds[0], read=self._call_seconds[1]),
-                retries=False,
-                redirect=False,
+            response = self._request(
+                method, path, self._call_seconds, body=body, headers={"Content-Type": content_type}
             )
             data: bytes = response.data
-        except _FAILURES as error:
+        except _failures() as error:
             raise classify(what, error) from error
         if not 200 <= response.status <= 299:
             raise from_answer(what, response.status, data, response.headers)
         return data
 
-    def _headers(self, own: dict[str, str]) -> dict[str, str]:
-        """The library's default headers, the token as it is now, and ``own``."""
-        headers = {"Accept": "application/json", **self._api.default_headers, **own}
-        token = self._api.configuration.get_api_key_with_prefix("BearerToken", "authorization")
-        return headers if token is None else {**headers, "authorization": token}
+    def _request(
+        self,
+        method: str,
+        path: str,
+        seconds: tuple[float, float],
+        *,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> urllib3.BaseHTTPResponse:
+        """One request as whoever this process is; ``seconds``: to connect, and without a byte."""
+        return self._access.pool.urlopen(
+            method,
+            f"{self._access.address}{path}",
+            headers={"Accept": "application/json", **self._access.headers(), **(headers or {})},
+            timeout=urllib3.Timeout(connect=seconds[0], read=seconds[1]),
+            retries=False,
+            redirect=False,
+            **options,
+        )
 
     def get(
         self,
@@ -187,7 +217,7 @@ class Client:
         with self.stream(what, path, query, read_seconds or self._read_seconds) as response:
             try:
                 body = _body(response, None if most_bytes is None else most_bytes + 1)
-            except _FAILURES as error:
+            except _failures() as error:
                 raise classify(what, error) from error
         if most_bytes is not None and len(body) > most_bytes:
             raise KubeError(ErrorKind.INVALID, f"cannot {what}: more than {most_bytes} bytes")
@@ -204,7 +234,7 @@ class Client:
         """
         try:
             response = self._open(path, query, read_seconds)
-        except _FAILURES as error:
+        except _failures() as error:
             raise classify(what, error) from error
         try:
             if response.status != 200:
@@ -216,16 +246,10 @@ class Client:
             response.release_conn()
 
     def _open(self, path: str, query: Query, read_seconds: float) -> urllib3.BaseHTTPResponse:
-        request = self._api.param_serialize(
-            "GET",
-            path,
-            query_params=list(query),
-            header_params={"Accept": "application/json"},
-            auth_settings=["BearerToken"],
+        asked = f"{path}?{urlencode(query)}" if query else path
+        response = self._request(
+            "GET", asked, (CONNECT_SECONDS, read_seconds), preload_content=False
         )
-        response: urllib3.BaseHTTPResponse = self._api.call_api(
-            *request, _request_timeout=(CONNECT_SECONDS, read_seconds)
-        ).response
         self.server_clock.observe(response.headers.get("Date"))
         return response
 
@@ -235,7 +259,7 @@ class Client:
 
         Raises:
             KubeError: the server's certificate is not verified, so that a token may be read."""
-        configuration = self._api.configuration
+        configuration = self._access.library().configuration
         if not (configuration.host.startswith("https://") and configuration.verify_ssl):
             sentence = "page-logs needs a connection to the API server with a verified certificate"
             raise KubeError(ErrorKind.INVALID, sentence)
@@ -253,7 +277,7 @@ class Client:
 
     def close(self) -> None:
         """Close every idle connection."""
-        self._api.close()  # type: ignore[no-untyped-call]  # the library has no types here
+        self._access.pool.clear()
 
 
 class _TokenSource(NamedTuple):
@@ -262,6 +286,18 @@ class _TokenSource(NamedTuple):
     kubeconfig: Path | None
     context: str | None = None
     service_account: Path = SERVICE_ACCOUNT
+
+    @property
+    def is_pod(self) -> bool:
+        """Whether it is the ServiceAccount of the pod that this runs in."""
+        named = self.kubeconfig or self.context
+        return not named and "KUBERNETES_SERVICE_HOST" in os.environ
+
+    @property
+    def path(self) -> Path:
+        """The kubeconfig; several joined by colons are no file."""
+        usual = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
+        return self.kubeconfig or Path(usual)
 
 
 def connect(
@@ -281,8 +317,8 @@ def connect(
     Raises:
         KubeError: no usable configuration; the sentence says where it was looked for.
     """
-    api_client = _api_client(_TokenSource(kubeconfig, None, service_account), user_agent)
-    return Client(api_client, read_seconds, guard, connect_seconds)
+    source = _TokenSource(kubeconfig, None, service_account)
+    return Client(_library_access(source, user_agent), read_seconds, guard, connect_seconds)
 
 
 def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: str) -> Client:
@@ -291,10 +327,29 @@ def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: st
     Raises:
         KubeError: as ``connect``.
     """
-    return Client(_api_client(_TokenSource(kubeconfig, context), user_agent))
+    source = _TokenSource(kubeconfig, context)
+    known = None if source.is_pod else user_access(source.path, context, user_agent)
+    return Client(known or _library_access(source, user_agent))
 
 
-def _api_client(source: _TokenSource, user_agent: str) -> api.ApiClient:
+def _library_access(source: _TokenSource, user_agent: str) -> Access:
+    """As the client library reads a configuration, whatever plugins that names."""
+    library = _api_client(source, user_agent)
+    configuration = library.configuration
+
+    def headers() -> Mapping[str, str]:
+        """With the token as it is now."""
+        token = configuration.get_api_key_with_prefix("BearerToken", "authorization")
+        return library.default_headers | ({} if token is None else {"authorization": token})
+
+    pool = library.rest_client.pool_manager
+    return Access(configuration.host, pool, headers, lambda: library)
+
+
+def _api_client(source: _TokenSource, user_agent: str) -> "api.ApiClient":
+    from kubernetes import client as api
+    from kubernetes import config
+
     kubeconfig = source.kubeconfig
     if kubeconfig is not None and not kubeconfig.is_file():
         raise KubeError(ErrorKind.INVALID, f"there is no kubeconfig file {kubeconfig}")
@@ -327,16 +382,17 @@ def _api_client(source: _TokenSource, user_agent: str) -> api.ApiClient:
     return api_client
 
 
-def _configure(configuration: api.Configuration, source: _TokenSource) -> Path | None:
+def _configure(configuration: "api.Configuration", source: _TokenSource) -> Path | None:
     """Fill in the configuration; returns the file whose token may change, if there is one."""
-    named = source.kubeconfig or source.context
-    if not named and "KUBERNETES_SERVICE_HOST" in os.environ:
+    from kubernetes import config
+    from kubernetes.config.incluster_config import InClusterConfigLoader
+
+    if source.is_pod:
         token, authority = source.service_account / "token", source.service_account / "ca.crt"
         load_pod: Callable[..., Any] = InClusterConfigLoader
         load_pod(str(token), str(authority), try_refresh_token=False).load_and_set(configuration)
         return token
-    usual = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
-    path = source.kubeconfig or Path(usual)
+    path = source.path
     load_user: Callable[..., None] = config.load_kube_config
     load_user(
         str(path),
@@ -369,7 +425,7 @@ def _body(response: urllib3.BaseHTTPResponse, most_bytes: int | None = None) -> 
 def _error_body(response: urllib3.BaseHTTPResponse) -> bytes:
     try:
         return response.read(65536)
-    except _FAILURES:
+    except _failures():
         return b""
 
 

@@ -34,6 +34,7 @@ class Annotation:
     STEPS_PER_EPOCH: Final = "optimus.dl/steps-per-epoch"
     PS_UNEVENNESS: Final = "optimus.dl/ps-unevenness"
     LR_SCHEDULE: Final = "optimus.dl/lr-schedule"
+    LR_SCALING: Final = "optimus.dl/lr-scaling"
     LOSS_METRIC: Final = "optimus.dl/loss-metric"
     METRICS_FORMAT: Final = "optimus.dl/metrics-format"
     MIN_PS: Final = "optimus.dl/min-ps"

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import urllib3
-from kubernetes.client.exceptions import ApiException
 
 
 class ErrorKind(StrEnum):
@@ -116,8 +115,9 @@ def classify(what: str, error: Exception) -> KubeError:
     """The error of a client library's exception; an unknown one counts as transient."""
     if isinstance(error, KubeError):
         return error
-    if isinstance(error, ApiException) and error.status:
-        return from_answer(what, error.status, error.body, error.headers)
+    if type(error).__module__ == "kubernetes.client.exceptions" and getattr(error, "status", None):
+        answered: Any = error  # an ApiException: whoever has not loaded the library gets none
+        return from_answer(what, answered.status, answered.body, answered.headers)
     if isinstance(error, NotLeading):
         return KubeError(ErrorKind.NOT_LEADING, f"did not {what}: {error}")
     if isinstance(error, urllib3.exceptions.NewConnectionError):

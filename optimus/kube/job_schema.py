@@ -6,11 +6,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from optimus.jobs import ReplicaSpec, Role, TrainingMode
+from optimus.jobs import ReplicaSpec, Role, TrainingMode, default_workload
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, JOBSET, MOST_REPLICAS, JobKind, role_named
 from optimus.kube.podspec import PodSpec, replica_spec
-from optimus.lifecycle.workloads import default_workload
 
 _DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
 

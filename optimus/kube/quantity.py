@@ -6,15 +6,18 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from kubernetes.utils import quantity
-
 from optimus.kube.errors import Malformed
 from optimus.resources import CPU, MEMORY, NONE, PODS, Resources
 
-# Stricter than the parser: Python's Decimal also reads "NaN", "1_000" and digits of other scripts.
 _FORM = re.compile(
-    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkKMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?", re.ASCII
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,2})|([numkKMGTPE]|[KMGTPE]i))?",
+    re.ASCII,
 )
+_FACTORS: Final = {
+    **{suffix: Decimal(1000) ** (n - 3) for n, suffix in enumerate(("n", "u", "m", "", "k"))},
+    **{suffix: Decimal(1000) ** n for n, suffix in enumerate("KMGTPE", start=1)},
+    **{f"{suffix}i": Decimal(1024) ** n for n, suffix in enumerate("KMGTPE", start=1)},
+}
 _NOTHING = re.compile(r"[+-]?[0.]+(?![0-9.])")
 _LARGEST = 2**63 - 1
 
@@ -93,10 +96,8 @@ def parse_quantity(text: Amount) -> Decimal:
         Malformed: the text is not a quantity.
     """
     written = str(text)
-    if len(written) > 64 or not _FORM.fullmatch(written):
+    found = _FORM.fullmatch(written) if len(written) <= 64 else None
+    if found is None:
         raise Malformed(f"{written[:64]!r} is not a quantity; write for example 2, 500m or 1.5Gi")
-    try:
-        parsed: Decimal = quantity.parse_quantity(written)  # type: ignore[no-untyped-call]  # the library has no types here
-    except ValueError as error:
-        raise Malformed(f"{written!r} is not a quantity: {error}") from error
-    return parsed
+    number, exponent, suffix = found.groups(default="")
+    return Decimal(f"{number}{exponent}") * _FACTORS[suffix]

@@ -7,16 +7,16 @@ from typing import TypeVar
 import msgspec
 
 from optimus.jobs import Job
-from optimus.kube.admission import Admission, Namespaces
+from optimus.kube.admission import Priorities, quotas_of
 from optimus.kube.client import path_of
 from optimus.kube.errors import KubeError, Malformed
 from optimus.kube.job_facts import JobSource, read_list
-from optimus.kube.job_list import JobList, list_jobs
+from optimus.kube.job_list import list_jobs
 from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.quotas import (
     PriorityClass,
-    decode_limit_range,
+    ResourceQuota,
     decode_priority_class,
     decode_quota,
 )
@@ -34,20 +34,11 @@ class ReadCluster:
 
     snapshot: ClusterSnapshot
     not_readable: tuple[str, ...] = ()
-    arriving: Job | None = None
-    """The job that comes, as its namespace would admit it."""
 
 
-def read_cluster(
-    client: JobSource,
-    settings: ClusterSettings,
-    namespace: str,
-    arriving: TrainingJob | None = None,
-    listed: JobList | None = None,
-) -> ReadCluster:
-    """All jobs (``listed``, where they are known), the nodes that Optimus uses, the pods that take
-    their room, and the quotas, the budget and the limits of one namespace; ``arriving`` is no part
-    of it, but its quotas charge it.
+def read_cluster(client: JobSource, settings: ClusterSettings, namespace: str) -> ReadCluster:
+    """All jobs, the nodes that Optimus uses, the pods that take their room, and the quotas of one
+    namespace.
 
     Raises:
         KubeError: the user may not read one of the first three."""
@@ -56,52 +47,42 @@ def read_cluster(
         read_list(client, "list nodes", path_of("", "v1", "nodes"), selector), decode_node
     )
     raws = read_list(client, "list pods of all namespaces", path_of("", "v1", "pods"))
-    ignored, listed = settings.ignored_resources, listed or list_jobs(client, None)
+    ignored, listed = settings.ignored_resources, list_jobs(client, None)
     namespaces = {job.job.uid: job.job.namespace for job in listed.jobs}
     pods = [_checked(pod.without(ignored), namespaces) for pod in _decoded(raws, decode_pod)]
     said: list[str] = []
-    spaces = _spaces(client, namespace, said)
-    every = [each.job for each in listed.jobs] + ([] if arriving is None else [arriving])
+    limits = _quotas(client, namespace, said)
+    every = (each.job for each in listed.jobs)
     stored = [each if each.job is None else _planned(each, each.job, settings) for each in every]
-    admission = Admission(settings.budgets)
-    admitted = admission.admitted(stored, spaces)
+    admitted = Priorities().set_on(stored, _priority_classes(client))
     owned: dict[str, list[Pod]] = {}
     for pod in pods:
         if pod.owner is not None:
             owned.setdefault(pod.owner.uid, []).append(pod)
     placed = (pod.bound() or pod.ended() for pod in pods)
-    here, new = (admitted, None) if arriving is None else (admitted[:-1], admitted[-1].job)
     snapshot = ClusterSnapshot.of(
         client.server_clock.now(),
-        [each.active for each in here if each.active is not None],
+        [each.active for each in admitted if each.active is not None],
         [node.node for node in nodes],
         [pod for pod in placed if pod is not None],
     )
-    quotas = admission.quotas(admitted, owned, spaces)
-    return ReadCluster(replace(snapshot, quotas=quotas), tuple(said), new)
+    quotas = quotas_of(admitted, owned, limits)
+    return ReadCluster(replace(snapshot, quotas=quotas), tuple(said))
 
 
 def _planned(stored: TrainingJob, job: Job, settings: ClusterSettings) -> TrainingJob:
     return replace(stored, job=settings.planned(job))
 
 
-def _spaces(client: JobSource, namespace: str, said: list[str]) -> Namespaces:
-    """The quotas and limits of a namespace; what may not be read is left out and said."""
-
-    def listed(plural: str, decode: Callable[[msgspec.Raw], T], namespace: str | None) -> list[T]:
-        where = "" if namespace is None else f" of namespace {namespace}"
-        try:
-            path = path_of("", "v1", plural, namespace)
-            return _decoded(read_list(client, f"list {plural}{where}", path), decode)
-        except KubeError as error:
-            said.append(explained(error))
-            return []
-
-    return Namespaces.of(
-        listed("resourcequotas", decode_quota, namespace),
-        listed("limitranges", decode_limit_range, namespace),
-        _priority_classes(client),
-    )
+def _quotas(client: JobSource, namespace: str, said: list[str]) -> list[ResourceQuota]:
+    """The quotas of a namespace; that they may not be read is said."""
+    try:
+        path = path_of("", "v1", "resourcequotas", namespace)
+        what = f"list resourcequotas of namespace {namespace}"
+        return _decoded(read_list(client, what, path), decode_quota)
+    except KubeError as error:
+        said.append(explained(error))
+        return []
 
 
 def _priority_classes(client: JobSource) -> list[PriorityClass]:

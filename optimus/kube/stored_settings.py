@@ -4,7 +4,7 @@ The command line answers by them what another decision would bring. A profile of
 stored none, or ones that this version does not understand, leaves the defaults, and that is said.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -18,7 +18,6 @@ from optimus.jobs import Job
 from optimus.kube.profile_codec import StoredSettings
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import policy_named
-from optimus.resources import Resources
 
 
 class _StoredSettings(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,7 +28,6 @@ class _StoredSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     expects: bool
     interval: IntervalConfig
     node_selector: str = ""
-    budget: dict[str, int] = {}
     ignored_resources: tuple[str, ...] = ()
     policy_options: dict[str, Any] = {}
 
@@ -41,10 +39,6 @@ class ClusterSettings:
     decision: DecisionSettings = field(default_factory=DecisionSettings)
     node_selector: str = ""
     """Labels of the nodes whose capacity is allocated; empty: all nodes."""
-
-    budgets: Mapping[str, Resources] = field(default_factory=dict)
-    """By namespace, with the names of quotas. A profile has that of its own namespace, and of the
-    weights of namespaces its own, too: others are none of its readers' business."""
 
     ignored_resources: frozenset[str] = frozenset()
     """What another extender accounts for: no job is planned by it."""
@@ -66,7 +60,6 @@ class ClusterSettings:
                 decision.expects,
                 _weighing(decision.interval, namespace),
                 self.node_selector,
-                dict(self.budgets.get(namespace, {})),
                 tuple(sorted(self.ignored_resources)),
                 dict(self.policy_options),
             ),
@@ -75,16 +68,15 @@ class ClusterSettings:
         return found
 
     def beside(self, others: Iterable["ClusterSettings"]) -> Self:
-        """Add the budgets and weights of the namespaces of these profiles."""
-        budgets, interval = dict(self.budgets), self.decision.interval
+        """Add the weights of the namespaces of these profiles."""
+        interval = self.decision.interval
         weights = dict(interval.fairness.namespaces) if interval.fairness else {}
         for each in others:
-            budgets = {**each.budgets, **budgets}
             if each.decision.interval.fairness is not None:
                 weights = {**each.decision.interval.fairness.namespaces, **weights}
         if interval.fairness is not None:
             interval = replace(interval, fairness=replace(interval.fairness, namespaces=weights))
-        return replace(self, budgets=budgets, decision=replace(self.decision, interval=interval))
+        return replace(self, decision=replace(self.decision, interval=interval))
 
 
 def _weighing(interval: IntervalConfig, namespace: str) -> IntervalConfig:
@@ -106,8 +98,8 @@ UNKNOWN: Final = NotReady(
 )
 
 
-def settings_of(stored: StoredSettings | None, namespace: str) -> ClusterSettings | NotReady:
-    """What a profile of a namespace has stored, or why that cannot be used."""
+def settings_of(stored: StoredSettings | None) -> ClusterSettings | NotReady:
+    """What a profile has stored, or why that cannot be used."""
     if not stored:
         return UNKNOWN
     try:
@@ -118,6 +110,5 @@ def settings_of(stored: StoredSettings | None, namespace: str) -> ClusterSetting
         said = "the autoscaler decides by settings that this version of optimus does not know"
         return NotReady(f"{said} ({error}); the default ones are assumed")
     decision = DecisionSettings(policy, placement, found.interval, found.expects)
-    budgets = {namespace: Resources(found.budget)} if found.budget else {}
     ignored = frozenset(found.ignored_resources)
-    return ClusterSettings(decision, found.node_selector, budgets, ignored, found.policy_options)
+    return ClusterSettings(decision, found.node_selector, ignored, found.policy_options)

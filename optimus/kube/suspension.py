@@ -15,6 +15,7 @@ _PAUSES: Final = {
 }
 _REASONS: Final = {text: reason for reason, text in _PAUSES.items()}
 _PREEMPTION: Final = "preemption"
+_QUOTA: Final = "quota"
 
 
 class Preemption(NamedTuple):
@@ -27,20 +28,25 @@ class Preemption(NamedTuple):
     at: float
     """When it was decided (epoch, seconds)."""
 
+    by_quota: bool = False
+    """Whether it is for what they hold of a quota, and not for their nodes."""
+
     @property
     def text(self) -> str:
-        """The id: ``preemption/NAMESPACE/NAME/UID/INSTANT``."""
-        return "/".join((_PREEMPTION, self.job, self.uid, format_second(self.at)))
+        """The id: ``preemption/NAMESPACE/NAME/UID/INSTANT``, or ``quota/...``."""
+        cause = _QUOTA if self.by_quota else _PREEMPTION
+        return "/".join((cause, self.job, self.uid, format_second(self.at)))
 
 
 def read_preemption(text: str) -> Preemption | None:
     """The preemption in the id of a pause; ``None`` where it has another form."""
     parts = text.split("/")
-    if len(parts) != 5 or parts[0] != _PREEMPTION:
+    if len(parts) != 5 or parts[0] not in (_PREEMPTION, _QUOTA):
         return None
-    _, namespace, name, uid, instant = parts
+    cause, namespace, name, uid, instant = parts
     try:
-        return Preemption(f"{namespace}/{name}", uid, parse_instant(instant))
+        at = parse_instant(instant)
+        return Preemption(f"{namespace}/{name}", uid, at, by_quota=cause == _QUOTA)
     except Malformed:
         return None
 

@@ -124,8 +124,16 @@ class TrainingJob:
     @property
     def resume_line(self) -> str:
         """What its user types to resume it."""
+        return self._suspension_line("false")
+
+    @property
+    def suspend_line(self) -> str:
+        """What its user types to suspend it."""
+        return self._suspension_line("true")
+
+    def _suspension_line(self, value: str) -> str:
         is_set = self.kind == JOBSET.name
-        spec = '"suspend":false' if is_set else '"runPolicy":{"suspend":false}'
+        spec = f'"suspend":{value}' if is_set else f'"runPolicy":{{"suspend":{value}}}'
         return (
             f"kubectl patch {self.submitted_kind.lower()} {self.name} -n {self.namespace}"
             f""" --type merge -p '{{"spec":{{{spec}}}}}'"""

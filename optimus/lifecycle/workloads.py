@@ -9,20 +9,17 @@ says whether they train the same: where two of its runs differed, nobody learns 
 How long runs take is told to jobs of other workloads, too: each workload of a namespace once, by
 its median, and each other namespace once, by the median of its workloads."""
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from statistics import median
 from typing import Final, NamedTuple
 
-from optimus.jobs import Job
+from optimus.jobs import DEFAULT_WORKLOADS, Job
 from optimus.models.earlier_runs import applicable, kept, run_of
 from optimus.models.prior import speed_is_known
 from optimus.progress.types import EarlierRun, RunLengths, TrainingProgress
 
-_DEFAULT: Final = "auto-"
-"""Begins the name of a workload that no user has named."""
 _MOST_DIFFERED: Final = 1
 """Of the kept runs of such a workload: one may be a straggler's."""
 _LEAST_NAMESPACES: Final = 3
@@ -59,14 +56,9 @@ class Provided(NamedTuple):
 NOTHING_PROVIDED: Final = Provided()
 
 
-def default_workload(what_runs: str) -> str:
-    """The workload of jobs that run the same and whose users name none, as a DNS label."""
-    return _DEFAULT + hashlib.sha256(what_runs.encode()).hexdigest()[:20]
-
-
 def is_default(workload: str) -> bool:
     """Whether no user has named it."""
-    return workload.startswith(_DEFAULT)
+    return workload.startswith(DEFAULT_WORKLOADS)
 
 
 def provided(

@@ -101,7 +101,7 @@ def _samples(progress: TrainingProgress) -> tuple[SpeedSample, ...]:
 
 def _steps_per_epoch(job: Job, progress: TrainingProgress) -> float | None:
     own = progress.steps_per_epoch or job.steps_per_epoch
-    per_worker, workers = batch_rule(job, progress)
+    per_worker, workers = batch_rule(job, progress, of_epoch=True)
     return own * workers if own is not None and per_worker else own
 
 

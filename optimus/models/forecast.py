@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.errors import NotReady
 from optimus.jobs import (
     AmountGoal,
-    BatchScope,
     ConvergenceThreshold,
     Counts,
     Goal,
@@ -538,7 +537,7 @@ def _steps_per_epoch(job: Job, progress: TrainingProgress) -> float | None:
     known = [run.steps_per_epoch for run in progress.earlier if run.steps_per_epoch]
     if not known:
         return None
-    per_worker, workers = batch_rule(job, progress)
+    per_worker, workers = batch_rule(job, progress, of_epoch=True)
     return known[-1] / workers if per_worker else known[-1]
 
 
@@ -574,11 +573,11 @@ def _speed_here(job: Job, progress: TrainingProgress, measured: MergedSamples) -
     return model if kind is None else model.on(kind)
 
 
-def batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:
-    """Whether steps shrink as workers grow, and the workers at which steps were counted."""
-    if job.batch is None or job.batch.scope is not BatchScope.WORKER:
-        return False, job.counts.workers
-    if job.mode is not TrainingMode.SYNC:
+def batch_rule(job: Job, progress: TrainingProgress, *, of_epoch: bool = False) -> tuple[bool, int]:
+    """Whether the steps that are left (``of_epoch``: those of an epoch) shrink as workers grow, and
+    the workers at which they were counted. With an unchanged learning rate none are saved."""
+    batch, is_async = job.batch, job.mode is not TrainingMode.SYNC
+    if is_async or batch is None or not (batch.rate_follows or (of_epoch and batch.of_worker)):
         return False, job.counts.workers
     latest = max(progress.samples, key=lambda sample: sample.at, default=None)
     return True, latest.counts.workers if latest else job.counts.workers

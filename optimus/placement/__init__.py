@@ -1,23 +1,19 @@
-"""Placement: which node each replica of one job goes to."""
+"""Placement: which node each replica of one job goes to.
 
-from collections.abc import Mapping
-from types import MappingProxyType
+The rules are loaded with their first use: what pods ask of nodes (``rules``) is read without them.
+"""
 
-from optimus.placement.gang import GangRule, PlacementRule
-from optimus.placement.per_pod import PACK, SPREAD
-from optimus.placement.theorem1 import Theorem1
-from optimus.placement.topology import NodePreferences
-from optimus.placement.whole_gang import WholeGangRule
+from typing import TYPE_CHECKING
 
-PLACEMENT_RULES: Mapping[str, PlacementRule] = MappingProxyType(
-    {"theorem1": Theorem1(), "spread": SPREAD, "pack": PACK}
-)
-"""Value of ``--placement`` -> that rule."""
+if TYPE_CHECKING:
+    from optimus.placement.named import PLACEMENT_RULES, rule_on_cluster
+
+__all__ = ("PLACEMENT_RULES", "rule_on_cluster")
 
 
-def rule_on_cluster(name: str, preferences: NodePreferences | None = None) -> GangRule:
-    """The rule of this name with what pods and nodes ask for besides."""
-    rule = PLACEMENT_RULES[name]
-    if isinstance(rule, Theorem1):
-        return Theorem1(rule.transfer, preferences)
-    return WholeGangRule.of(rule, preferences)
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(name)
+    from optimus.placement import named
+
+    return getattr(named, name)

@@ -86,7 +86,7 @@ text, kept for comparison."""
 PUBLISHED_RULES: Final[Mapping[str, PublishedRules]] = MappingProxyType(
     {"authors": AUTHORS, "waiting": WAITING}
 )
-"""Value of ``--published-rules`` -> the rules."""
+"""By their names in the documentation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

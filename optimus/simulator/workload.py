@@ -4,7 +4,7 @@ A random job is one of nine types, sync or async, with a threshold of 1 to 5 %. 
 scaled down, as there: an epoch takes at most so long with one PS and one worker. What is drawn for
 a job does not depend on the settings, so that workloads of one seed differ in nothing else."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -23,8 +23,8 @@ from optimus.jobs import (
     ReplicaSpec,
     RescaleRule,
     TrainingMode,
+    default_workload,
 )
-from optimus.lifecycle.workloads import default_workload
 from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
 from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, Training
@@ -130,13 +130,6 @@ class JobChoice(NamedTuple):
     examples: float | None = None
 
 
-class TraceJob(NamedTuple):
-    """One line of a trace."""
-
-    arrival_seconds: float
-    choice: JobChoice
-
-
 @dataclass(frozen=True, slots=True)
 class RandomWorkload:
     """Implements ``optimus.simulator.jobs.WorkloadMaker``."""
@@ -160,25 +153,6 @@ class RandomWorkload:
         return Workload(self.name, tuple(drawn), nodes(self.config.machines))
 
 
-@dataclass(frozen=True, slots=True)
-class TraceWorkload:
-    """The first jobs of a trace; implements ``optimus.simulator.jobs.WorkloadMaker``."""
-
-    name: str
-    traced: Sequence[TraceJob]
-    config: WorkloadConfig = field(default_factory=WorkloadConfig)
-
-    def __call__(self, jobs: int, rng: Generator) -> Workload:
-        """The first ``jobs`` of the trace; the generator draws only what it does not state."""
-        first = sorted(self.traced, key=_by_arrival)[:jobs]
-        seeds = [int(rng.integers(2**32)) for _ in first]
-        built = [
-            _build_job(number, each.arrival_seconds, each.choice, seed, self.config)
-            for number, (each, seed) in enumerate(zip(first, seeds, strict=True))
-        ]
-        return Workload(self.name, tuple(built), nodes(self.config.machines))
-
-
 WORKLOADS: Final[Mapping[str, RandomWorkload]] = MappingProxyType(
     {
         name: RandomWorkload(name, draw)
@@ -191,11 +165,6 @@ WORKLOADS: Final[Mapping[str, RandomWorkload]] = MappingProxyType(
     }
 )
 """Value of ``--workload`` -> the workload of Optimus, section 6.1, on its 13 servers."""
-
-
-def _by_arrival(traced: TraceJob) -> tuple[float, str, str, float, float]:
-    kind, mode, threshold, examples = traced.choice
-    return traced.arrival_seconds, kind.name, mode, threshold, examples or 0.0
 
 
 def _draw_choice(rng: Generator) -> JobChoice:

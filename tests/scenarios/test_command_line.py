@@ -1,4 +1,4 @@
-"""A user asks for the jobs of a namespace and pauses one, with the command line alone."""
+"""A user asks for the jobs of a namespace, and pauses one by its annotation."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from optimus.cli.main import main
+from optimus.kube.contract import Annotation
 from tests.harness.job_recorder import JobRecorder
+from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import set_bounds, small_job, wait_training
 
@@ -19,7 +21,7 @@ def ask(scenario: Scenario, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 
     def run(*command: str, text: bool = False, status: int = 0) -> Any:
         capsys.readouterr()
-        words = [*command, *([] if text else ["-o", "json"])]
+        words = [*command, *([] if text else ["--json"])]
         assert main([*words, "-n", scenario.namespace, "--kubeconfig", kubeconfig]) == status
         printed = capsys.readouterr().out
         return printed if text else json.loads(printed)
@@ -27,17 +29,22 @@ def ask(scenario: Scenario, capsys: pytest.CaptureFixture[str]) -> Callable[...,
     return run
 
 
+def annotate(scenario: Scenario, job: LightJob, *, pause: str | None) -> None:
+    body = {"metadata": {"annotations": {Annotation.PAUSE: pause}}}
+    scenario.api.patch(scenario.path(job), body)
+
+
 def test_a_user_sees_pauses_and_resumes_a_job(scenario: Scenario, ask: Callable[..., Any]) -> None:
-    assert "there is no TFJob, MXJob, PyTorchJob, JobSet or TrainJob" in ask("top", text=True)
+    assert "there is no TFJob, MXJob, PyTorchJob, JobSet or TrainJob" in ask("status", text=True)
     job = small_job("asked", (1, 2))
     with JobRecorder(scenario) as recorder:
         scenario.submit(job)
         wait_training(scenario, recorder, job)
-        (row,) = ask("top")["jobs"]
+        (row,) = ask("status")["jobs"]
         assert (row["name"], row["ps"], row["workers"]) == ("asked", 1, 2)
         assert row["held"]["cpu"] == pytest.approx(0.6)
         assert ask("forecast", "asked")["name"] == "asked"
-        assert ask("pause", "asked")["changed"]
+        annotate(scenario, job, pause="true")
         scenario.wait(
             lambda: "paused by its user" in ask("status", "asked")["reason"],
             "the pause is honoured",
@@ -51,7 +58,7 @@ def test_a_user_sees_pauses_and_resumes_a_job(scenario: Scenario, ask: Callable[
             "its changed bounds lead to nothing while it is paused",
             5,
         )
-        assert ask("resume", "asked")["changed"]
+        annotate(scenario, job, pause=None)
         scenario.wait(lambda: ask("status", "asked")["workers"] == 3, "it is changed again")
         scenario.wait(
             lambda: "1 PS + 3 workers" in ask("status", "asked", text=True), "its status shows it"
@@ -65,7 +72,7 @@ def test_doctor_finds_nothing_wrong_with_what_the_tests_install(
     found = ask("doctor")
     states = {each["what"]: each["state"] for each in found["findings"]}
     for what in (
-        *("Kubernetes", "trainingprofiles.optimus.dl", "job kinds", "autoscaler", "scheduler"),
+        *("Kubernetes", "CRDs", "training operator", "autoscaler", "scheduler", "paused jobs"),
         *("scheduler's configuration", "autoscaler's Lease", "scheduler's Lease", "nodes"),
     ):
         assert states[what] == "ok", what

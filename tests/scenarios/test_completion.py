@@ -27,6 +27,7 @@ def a_job(kind: Kind) -> LightJob:
     return replace(job, annotations=annotations, flags=short, clean_pod_policy="None")
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize("kind", ["TFJob", "MXJob"])
 def test_a_job_at_its_goal_ends_by_itself_with_at_target_complete(
     scenario: Scenario, kind: Kind

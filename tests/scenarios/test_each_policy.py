@@ -17,13 +17,15 @@ from tests.harness.scenario import Scenario, scenario_namespace
 from tests.harness.two_kinds import nodes_of_two_kinds, one_kind_job
 
 JOBS = [one_kind_job(f"job-{number}") for number in range(3)]
+FAMILIES = {"optimus", "drf", "srtf", "gavel-las", "smd", "dl2"}
+"""One policy of each family; the others are run before a release."""
 
 
 @pytest.fixture(
     scope="module",
     params=[
         pytest.param(Backend.EMBEDDED, id="embedded"),
-        pytest.param(Backend.REAL, id="real", marks=pytest.mark.e2e),
+        pytest.param(Backend.REAL, id="real", marks=[pytest.mark.e2e, pytest.mark.release]),
     ],
 )
 def competition(
@@ -43,7 +45,10 @@ def competition(
             yield scenario
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "policy",
+    [pytest.param(name, marks=[pytest.mark.release][name in FAMILIES :]) for name in POLICIES],
+)
 def test_jobs_train_under(competition: Scenario, policy: str) -> None:
     before = {job.name: status(competition, job).get("trainedSeconds", 0) for job in JOBS}
     since = datetime.now(UTC).isoformat()

@@ -1,9 +1,10 @@
-"""A job's own activeDeadlineSeconds holds over a rescale, which restarts its count."""
+"""A job's own activeDeadlineSeconds holds over a rescale, which restarts its count; and gangs of a
+namespace do not lock each other in its quota."""
 
 import secrets
 from datetime import UTC, datetime
 
-from tests.harness.api import KUBEFLOW, PLURALS
+from tests.harness.api import CORE, KUBEFLOW, PLURALS, Json, in_namespace
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
@@ -47,3 +48,37 @@ def test_active_seconds_are_carried_over_a_rescale(scenario: Scenario) -> None:
         each for each in scenario.stored(job)["status"]["conditions"] if each["type"] == "Failed"
     ]
     assert soon - 1 <= instant(failed["lastTransitionTime"]) - resumed < DEADLINE
+
+
+def quota(pods: str) -> Json:
+    spec = {"hard": {"pods": pods}}
+    kind = {"apiVersion": "v1", "kind": "ResourceQuota"}
+    return {**kind, "metadata": {"name": "training"}, "spec": spec}
+
+
+def test_of_two_gangs_with_halves_of_a_quota_the_later_makes_way(scenario: Scenario) -> None:
+    """Four pods are allowed; a TFJob and an MXJob of four hold two each."""
+    first, later = small_job("first", (1, 3)), small_job("later", (1, 2), "MXJob")
+    scenario.create(CORE, "resourcequotas", quota("2"))
+    scenario.submit(first)
+
+    def is_tried_seldom() -> bool:
+        tries = (each.get("count") or 1 for each in scenario.events("first"))
+        return len(scenario.pods(first)) == 2 and sum(tries) >= 12
+
+    scenario.wait(is_tried_seldom, "the operator tries the first one at growing distances")
+    path = in_namespace(CORE, scenario.namespace, "resourcequotas", "training")
+    scenario.api.patch(path, {"spec": quota("4")["spec"]})
+    scenario.submit(later)
+    scenario.wait(lambda: len(scenario.pods(later)) == 2, "both have a part of their pods")
+    with JobRecorder(scenario) as recorder:
+        wait_training(scenario, recorder, first)
+    assert (
+        "paused-for-gang"
+        in scenario.stored(later)["metadata"]["annotations"]["optimus.dl/suspended-by"]
+    )
+    (told,) = [each for each in scenario.events("later") if each["reason"] == "Preempted"]
+    assert "/first, which came first and lacks" in told["message"]
+    assert any("later holds 2" in each["message"] for each in scenario.events("first"))
+    scenario.delete(first)
+    scenario.wait_bound(later)

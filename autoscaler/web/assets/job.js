@@ -6,7 +6,7 @@ import {
 } from "./dom.js";
 import { logPanel } from "./logs.js";
 import { state } from "./state.js";
-import { arrival, whatIf } from "./whatif.js";
+import { whatIf } from "./whatif.js";
 
 const REFRESH_MS = 3000;
 const STORED_MS = 15000;
@@ -40,7 +40,7 @@ export function jobView(namespace, name) {
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), log: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
+    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), places: h("div", {}), decisions: h("div", {}), log: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
     events: h("div", {}, h("p", { class: "caption" }, "Loading")), yaml: h("pre", { class: "yaml", tabindex: 0, "aria-label": "YAML of the job" }),
   };
 
@@ -147,7 +147,7 @@ export function jobView(namespace, name) {
   }
 
   function layout() {
-    replace(boxes.model, boxes.speed, boxes.whatIf, boxes.arrival);
+    replace(boxes.model, boxes.speed, boxes.whatIf);
     replace(boxes.placement, panel("Placement", { note: "by node" }, boxes.places));
     replace(boxes.decided, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions));
     replace(boxes.told, boxes.decided, panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
@@ -158,7 +158,6 @@ export function jobView(namespace, name) {
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = shownCommands = "";
     asked = whatIf(namespace, name, boxes.whatIf);
-    arrival(namespace, name, boxes.arrival);
     logPanel(namespace, name, boxes.log);
   }
 
@@ -325,7 +324,7 @@ export function commands(row) {
     row.profile && `${kubectl} describe trainingprofile ${row.name}`,
     `kubectl optimus why ${row.name} -n ${row.namespace}`,
     row.replicas && !hasEnded(row) && `kubectl optimus advise ${row.name} -n ${row.namespace}`,
-    row.profile && !isUnmanaged(row) && !hasEnded(row) && `kubectl optimus pause ${row.name} -n ${row.namespace}`,
+    row.profile && !isUnmanaged(row) && !hasEnded(row) && `${kubectl} annotate ${row.kind.toLowerCase()} ${row.name} optimus.dl/pause=true`,
   ].filter(Boolean);
 }
 

@@ -86,28 +86,3 @@ export function whatIf(namespace, name, box) {
     },
   };
 }
-
-/** When another job like this one would start and end, if it was submitted now: asked by a button. */
-export function arrival(namespace, name, box) {
-  const path = `api/arrival/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
-  const result = h("div", { class: "arrival-result", role: "status" });
-  const button = h("button", { type: "button", onclick: load }, "Estimate start and end");
-  replace(box, panel("Submit this again?", { note: "nothing is changed" }, button, result));
-
-  async function load() {
-    button.disabled = true;
-    try {
-      const answer = await fetch(path);
-      if (answer.ok) draw(await answer.json());
-      else replace(result, empty("Not known", `the server answered ${answer.status}`));
-    } catch {
-      replace(result, empty("Not known", "the server did not answer"));
-    } finally {
-      button.disabled = false;
-    }
-  }
-
-  function draw({ answer, sentences }) {
-    replace(result, sentences.map((each) => h("p", {}, each)), h("p", { class: "caption" }, `With ${counts(...answer.counts)}.`));
-  }
-}

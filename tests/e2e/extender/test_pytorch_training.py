@@ -72,7 +72,7 @@ def test_ranks_on_two_nodes_train_one_model_and_its_end_is_told(
     def advice() -> Any:
         capsys.readouterr()
         kubeconfig = str(own.kubeconfig)
-        asked = ("advise", "ddp", "-n", "default", "-o", "json", "--kubeconfig", kubeconfig)
+        asked = ("advise", "ddp", "-n", "default", "--json", "--kubeconfig", kubeconfig)
         assert main([*asked]) == 0
         (job,) = json.loads(capsys.readouterr().out)["jobs"]
         return job

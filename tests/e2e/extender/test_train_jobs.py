@@ -50,7 +50,7 @@ def told(own: LocalCluster, capsys: pytest.CaptureFixture[str]) -> Told:
     def why(name: str) -> dict[str, Any]:
         capsys.readouterr()
         kubeconfig = f"--kubeconfig={own.kubeconfig}"
-        assert main(["why", name, "-n", "default", "-o", "json", kubeconfig]) == 0
+        assert main(["why", name, "-n", "default", "--json", kubeconfig]) == 0
         return dict(json.loads(capsys.readouterr().out))
 
     return why

@@ -35,6 +35,7 @@ GOOD: Final[Mapping[str, tuple[str, ...]]] = {
     "ps-unevenness": ("1", " 1, 1.24,1.315 ", "1" + ", 64" * 63),
     "global-batch-size": ("256", "1000000000"),
     "worker-batch-size": (" 32 ",),
+    "lr-scaling": ("linear",),
     "min-ps": ("1",),
     "max-ps": ("10000",),
     "min-workers": ("2",),

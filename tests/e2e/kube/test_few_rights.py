@@ -18,7 +18,7 @@ from tests.harness.waiting import wait_until
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 JOB = "few"
-READING: Final[Sequence[Sequence[str]]] = (("top",), ("status",), ("status", JOB), ("why", JOB))
+READING: Final[Sequence[Sequence[str]]] = (("status",), ("status", JOB), ("why", JOB))
 READS_JOBS = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",
@@ -102,23 +102,14 @@ def test_a_viewer_reads_everything_of_the_namespace(
     for words in (*READING, ("forecast", JOB)):
         assert viewer(*words).status == 0, words
     assert "has no TrainingProfile" in viewer("what-if", JOB, "--workers", "+1").out
-    assert viewer("resume", JOB).status == 0, "it is not paused, so that nothing is written"
-    told = viewer("pause", JOB)
-    assert told.status == 1
-    assert f"may not patch tfjobs.kubeflow.org in namespace {users.namespace}" in told.err
-    assert "for the ClusterRole edit" in told.err
-    told = viewer("top", "-A")
+    told = viewer("status", "-A")
     assert (told.status, "without -A" in told.err) == (1, True)
-    told = viewer("what-if", "--like", JOB)
-    assert (told.status, "about the whole cluster" in told.err) == (1, True)
 
 
 def test_doctor_as_a_viewer_is_incomplete_and_with_its_role_complete(
     users: Users, ask: Callable[[Path], Ask]
 ) -> None:
     viewer = ask(users.made("viewer", ("view", users.namespace)))
-    known = "all commands but pause and resume work"
-    wait_until("the role view is complete", lambda: known in viewer("doctor").out)
     told = viewer("doctor")
     assert told.status == 3
     assert told.out.count("you may not") == 1
@@ -131,14 +122,13 @@ def test_doctor_as_a_viewer_is_incomplete_and_with_its_role_complete(
     told = examiner("doctor")
     assert told.status == 1, "Optimus is not installed here"
     assert "there is no deployment optimus-autoscaler" in told.out
-    assert "ask an administrator" in told.out, "it has no rights in this namespace"
 
 
 def test_who_may_read_jobs_alone_is_told_what_is_lacking(
     users: Users, ask: Callable[[Path], Ask]
 ) -> None:
     reader = ask(users.made("reader", ("reads-jobs", users.namespace)))
-    wait_until("it may read jobs", lambda: reader("top").status == 3)
+    wait_until("it may read jobs", lambda: reader("status").status == 3)
     for words in READING:
         told = reader(*words)
         assert told.status == 3, words
@@ -155,12 +145,11 @@ def test_who_may_read_jobs_alone_is_told_what_is_lacking(
 
 def test_who_may_read_nothing_is_told_whom_to_ask(users: Users, ask: Callable[[Path], Ask]) -> None:
     nobody = ask(users.made("nobody"))
-    for words in (*READING, ("pause", JOB)):
+    for words in READING:
         told = nobody(*words)
         assert (told.status, told.out) == (1, ""), words
         assert "you may not " in told.err, words
         assert VIEW in told.err, words
     told = nobody("doctor")
     assert told.status == 3
-    assert "all commands" not in told.out
-    assert "ask an administrator: kubectl apply" in told.out
+    assert "Ask an administrator to run this command" in told.out

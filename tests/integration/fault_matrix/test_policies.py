@@ -19,6 +19,7 @@ from tests.integration.fault_matrix.matrix_scenario import (
 )
 
 pytestmark = pytest.mark.timeout(3600)
+_FOR_A_RELEASE = [pytest.mark.e2e, pytest.mark.release]
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,14 @@ def test_a_job_gets_its_fair_share_on_as_many_nodes_as_it_has_replicas(
 
 
 @pytest.mark.parametrize(
-    "four_nodes",
-    [pytest.param(Backend.REAL, id="real", marks=pytest.mark.e2e)],
+    ("four_nodes", "decided_anew"),
+    [
+        pytest.param(Backend.EMBEDDED, "drf", id="embedded"),
+        pytest.param(Backend.EMBEDDED, "srtf", id="embedded-pauses"),
+        pytest.param(Backend.REAL, "drf", id="real", marks=pytest.mark.e2e),
+        pytest.param(Backend.REAL, "srtf", id="real-pauses", marks=_FOR_A_RELEASE),
+        pytest.param(Backend.REAL, "gavel-sjf", id="real-turns", marks=_FOR_A_RELEASE),
+    ],
     indirect=True,
 )
 def test_what_a_policy_does_ends_as_without_a_kill_at_any_write(
@@ -62,6 +69,7 @@ def test_what_a_policy_does_ends_as_without_a_kill_at_any_write(
     ],
     indirect=True,
 )
+@pytest.mark.release
 @EACH_BUT_KILLS
 def test_a_pause_and_a_resume_end_as_without_a_fault_where_a_call(
     decided_anew: MatrixScenario, effect: Effect

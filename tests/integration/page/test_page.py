@@ -15,7 +15,7 @@ from tests.integration.page.browser import Browser
 from tests.integration.page.conftest import ServedPage, served
 from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.browser
 
 VIEWS = {
     "overview": ("", ".jobs tbody tr"),
@@ -236,24 +236,6 @@ def test_it_is_asked_what_more_workers_would_mean(browser: Browser, page: Served
     cell = "document.querySelectorAll('.surface tbody tr')[2].querySelectorAll('td')[3]"
     browser.value(f"{cell}.click()")
     browser.wait("document.querySelector('.what-if-main')?.textContent.includes('3 PS · 4 W')")
-    assert browser.complaints == []
-
-
-def test_it_is_asked_when_another_job_like_one_would_start_and_end(
-    browser: Browser, page: ServedPage
-) -> None:
-    go(browser, page, "#/jobs/team-a/resnet-0", ".what-if-result p")
-    result = "document.querySelector('.arrival-result')"
-    assert browser.value(f"{result}.textContent") == ""
-    browser.value(
-        "[...document.querySelectorAll('button')]"
-        ".find((each) => each.textContent === 'Estimate start and end').click()"
-    )
-    browser.wait(f"{result}.textContent.includes('It would start')")
-    browser.wait(f"{result}.textContent.includes('It would end at')")
-    assert "Ranges have a probability of 80 %" in browser.value(f"{result}.textContent")
-    browser.value(f"{result}.scrollIntoView(); 0")
-    keep(browser, "arrival-light-1360")
     assert browser.complaints == []
 
 

@@ -7,7 +7,7 @@ from autoscaler.executor import LastReads
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.preemption.controller import PreemptionConfig
+from autoscaler.preemption import PreemptionConfig
 from autoscaler.stragglers import ReplacementConfig
 from autoscaler.web.feed import PageFeed
 from optimus.allocation import Policy
@@ -104,7 +104,6 @@ class ControllerHarness:
             cluster,
             cluster,
             workloads,
-            cluster.read_budgets,
             cluster,
         )
         settings = ClusterSettings(decision_config.settings)

@@ -14,7 +14,6 @@ import msgspec
 
 from autoscaler.cluster import NodeList, Observation, PodIndex
 from optimus.jobs import Counts, JobKey
-from optimus.kube.budgets import Budget
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
 from optimus.kube.nodes import ClusterNode
@@ -337,9 +336,6 @@ class FakeCluster:
         if held is not None and held.uid == profile.uid:
             del self.profiles[profile.name]
         return Written()
-
-    def read_budgets(self) -> tuple[Budget, ...] | Refused:
-        return ()
 
     # -- ClusterMemory
     def remembered(self) -> str | Refused:

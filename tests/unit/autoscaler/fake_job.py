@@ -12,6 +12,7 @@ from typing import Any
 
 from optimus.jobs import Counts
 from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob, decode_job
 from optimus.progress.types import LogLine
@@ -33,6 +34,7 @@ class FakeJob:
     runs: int = 0
     left_at: float = 0.0
     version: int = 1
+    kind: str = "TFJob"
 
     @property
     def name(self) -> str:
@@ -40,12 +42,13 @@ class FakeJob:
 
     @property
     def replicas(self) -> dict[str, Any]:
-        specs: dict[str, Any] = self.manifest["spec"]["tfReplicaSpecs"]
+        specs: dict[str, Any] = self.manifest["spec"][JOB_KINDS[self.kind].replica_specs]
         return specs
 
     @property
     def counts(self) -> Counts:
-        return Counts(self.replicas["PS"]["replicas"], self.replicas["Worker"]["replicas"])
+        ps = self.replicas.get("PS", {"replicas": 0})
+        return Counts(ps["replicas"], self.replicas["Worker"]["replicas"])
 
     @property
     def suspended(self) -> bool:
@@ -71,7 +74,7 @@ class FakeJob:
 
     def decoded(self) -> TrainingJob:
         # Version 2 writes equal objects as equal bytes, in a fraction of the time of JSON.
-        return _decoded(marshal.dumps(self.manifest, 2))
+        return _decoded(self.kind, marshal.dumps(self.manifest, 2))
 
     def annotate(self, **annotations: str | None) -> None:
         """Set or remove annotations under optimus.dl/ (dashes as underscores)."""
@@ -85,10 +88,10 @@ class FakeJob:
 
 
 @lru_cache(maxsize=1000)
-def _decoded(stored: bytes) -> TrainingJob:
+def _decoded(kind: str, stored: bytes) -> TrainingJob:
     """Once for each change of the job, as a reflector does it."""
     manifest = json.dumps(marshal.loads(stored)).encode()
-    return decode_job("TFJob", manifest, config=EligibilityConfig())
+    return decode_job(kind, manifest, config=EligibilityConfig())
 
 
 def tf_job(
@@ -126,7 +129,7 @@ def pod_of(fake: FakeJob, role: str, index: int, config: str, at: float) -> dict
     name = f"{fake.name}-{role}-{index}"
     owner = {
         "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
+        "kind": fake.kind,
         "name": fake.name,
         "controller": True,
     }

@@ -1,16 +1,14 @@
 """Jobs with priorities on nodes that are too few, with a scheduler, and an autoscaler that may
 pause some for others."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoscaler.jobs.managed import Holds
 from autoscaler.jobs.state import JobState
-from autoscaler.preemption.controller import PreemptionConfig
+from autoscaler.preemption import PreemptionConfig
 from optimus.jobs import Counts
-from optimus.kube.budgets import Budget
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import ErrorKind
 from optimus.kube.nodes import ClusterNode
@@ -25,7 +23,7 @@ from optimus.rescale.words import PauseReason
 from optimus.resources import Resources
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
-from tests.unit.autoscaler.fake_job import FakeJob, pod_of, tf_job
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
 
 CONFIG = PreemptionConfig(scheduler_name="optimus-scheduler")
 
@@ -41,12 +39,8 @@ class ScarceCluster(FakeCluster):
     """Nodes of so many CPUs; pods that find no room wait for it, those of a high priority first."""
 
     nodes: dict[str, int] = field(default_factory=dict)
-    stored_budgets: tuple[Budget, ...] | Refused = ()
     pod_specs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By job, what the specs of its pods have besides."""
-
-    chiefs: Counter[str] = field(default_factory=Counter)
-    """By job, how many Chiefs it has."""
 
     patches: list[str] = field(default_factory=list)
     refuses: set[str] = field(default_factory=set)
@@ -66,9 +60,6 @@ class ScarceCluster(FakeCluster):
 
     def _make_pods(self, fake: FakeJob) -> None:
         super()._make_pods(fake)
-        fake.pods += [
-            pod_of(fake, "chief", index, "{}", self.at) for index in range(self.chiefs[fake.name])
-        ]
         for pod in fake.pods:
             del pod["spec"]["nodeName"]
             pod["metadata"]["creationTimestamp"] = format_second(self.at)
@@ -142,9 +133,6 @@ class ScarceCluster(FakeCluster):
             for name, cpus in self.nodes.items()
         ]
         return jobs, nodes, pods
-
-    def read_budgets(self) -> tuple[Budget, ...] | Refused:
-        return self.stored_budgets
 
     def suspend(
         self,

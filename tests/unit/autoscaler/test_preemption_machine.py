@@ -1,8 +1,6 @@
 """Random histories of preemption: whatever happens, no job is paused for one of its own priority,
 and in the end no job stays paused."""
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -19,7 +17,7 @@ class PreemptionHistories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        config = replace(CONFIG, seconds=SECONDS, shrink_seconds=5.0)
+        config = CONFIG._replace(seconds=SECONDS)
         self.made = PreemptingCluster({"a": 4, "b": 4}, config)
         self.count = 0
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.jobs.managed import Holds
-from autoscaler.windows import parse_windows
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import Annotation, Phase
@@ -135,16 +134,6 @@ def test_a_job_is_paused_only_after_its_next_checkpoint(cluster: FakeCluster) ->
     assert not long.suspended
     cluster.checkpoints = True
     harness.run_until("long", Phase.PAUSED)
-
-
-def test_no_job_is_paused_while_a_maintenance_window_is_closed(cluster: FakeCluster) -> None:
-    windows = parse_windows("deny 00:00-24:00") or ()
-    harness = srtf_on(cluster, replace(PAUSES, windows=windows))
-    long = submit(cluster, "long")
-    harness.run_until("long", Phase.TRAINING)
-    submit(cluster, "short")
-    harness.run(100)
-    assert (long.suspended, long.runs) == (False, 1)
 
 
 def test_as_many_jobs_are_stopped_at_once_as_the_disruption_budget_allows(

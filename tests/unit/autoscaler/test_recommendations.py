@@ -5,9 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from autoscaler.controller import Timing
 from autoscaler.jobs.managed import Holds
-from autoscaler.windows import parse_windows
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
@@ -151,12 +149,3 @@ def test_a_pause_in_the_middle_of_a_rescale_returns_to_the_counts_before(
     job.annotate(pause=None)
     harness.run(60)
     assert job.runs > 2
-
-
-def test_nothing_begins_in_a_maintenance_window(cluster: FakeCluster) -> None:
-    timing: Timing = replace(TIMING, holds=Holds(windows=parse_windows("deny 00:00-24:00") or ()))
-    harness = ControllerHarness(cluster, timing=timing)
-    job = submit(cluster, rescale="any")
-    harness.run(90)
-    assert unchanged(job)
-    assert "maintenance window" in harness.status("a").reason

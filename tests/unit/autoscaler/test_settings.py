@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.settings import Settings, fairness_of, parse, parse_budget
+from autoscaler.settings import Settings, fairness_of, parse
 from extender import settings as extender_settings
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.policies import POLICIES
-from optimus.resources import Resources
 from optimus.runtime.settings import SettingsError, flag_fields
 from tests.cases import cases
 
@@ -126,32 +125,6 @@ def test_every_setting_is_explained_in_the_help(capsys: pytest.CaptureFixture[st
     text = capsys.readouterr().out
     for field in flag_fields(Settings):
         assert "--" + field.name.replace("_", "-") in text
-
-
-def test_a_budget_may_be_given_for_each_namespace() -> None:
-    budgets = ("ml:cpu=40,nvidia.com/gpu=8", "vision:memory=64Gi")
-    flags = [part for each in budgets for part in ("--namespace-budget", each)]
-    assert parse(flags, {}).namespace_budget == budgets
-    assert parse([], {"OPTIMUS_NAMESPACE_BUDGET": "; ".join(budgets)}).namespace_budget == budgets
-    amounts = {"requests.cpu": 40_000, "requests.nvidia.com/gpu": 8}
-    assert parse_budget(budgets[0]) == ("ml", Resources(amounts))
-
-
-@pytest.mark.parametrize(
-    "budgets",
-    [
-        ["cpu=40"],
-        ["ml:"],
-        ["ml:cpu"],
-        ["ml:cpu=many"],
-        ["ml:cpu=0"],
-        ["ml:cpus=4"],
-        ["ml:cpu=4", "ml:cpu=5"],
-    ],
-)
-def test_what_is_no_budget_is_refused_with_an_example(budgets: list[str]) -> None:
-    with pytest.raises(SettingsError, match=r"--namespace-budget .*NAMESPACE:cpu=40.*expected"):
-        parse([part for each in budgets for part in ("--namespace-budget", each)], {})
 
 
 def test_by_default_the_logarithms_count_and_for_other_policies_the_seconds() -> None:

@@ -24,7 +24,7 @@ def test_each_profile_stores_the_settings_of_its_decisions(policy: str) -> None:
     harness = ControllerHarness(cluster, policy=policy)
     harness.run(4)
     stored = unpack(harness.status("a").state, "a", cluster.at).decided_by
-    found = settings_of(stored, "ns")
+    found = settings_of(stored)
     assert isinstance(found, ClusterSettings)
     assert found.decision == harness.decisions.settings
     assert found.decision.interval.rescale_seconds == 5
@@ -37,11 +37,11 @@ def test_the_options_of_the_policy_are_those_of_the_file_also_where_a_profile_is
     ).settings
     assert decision.policy == policy_named("optimus-paper", options)
     stored = ClusterSettings(decision, policy_options=options).stored("ns")
-    found = settings_of(stored, "ns")
+    found = settings_of(stored)
     assert isinstance(found, ClusterSettings)
     assert found.decision == decision
     assert found.stored("ns") == stored
-    unknown = settings_of({**stored, "policy_options": {"later": 1}}, "ns")
+    unknown = settings_of({**stored, "policy_options": {"later": 1}})
     assert isinstance(unknown, NotReady)
 
 

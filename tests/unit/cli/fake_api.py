@@ -1,7 +1,7 @@
 """An API server for the commands that ask a cluster: it holds objects and notes patches."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,9 +76,6 @@ class FakeApi:
     """By the name of the pod, with timestamps."""
     gone: Sequence[str] = ()
     """Paths of those that are not there."""
-    refused: Callable[[dict[str, Any]], bool] = lambda _: False
-    """Which questions about rights are answered with no, by the review's spec."""
-    patches: list[tuple[str, Any]] = field(default_factory=list)
     server_clock: ServerClock = field(default_factory=lambda: ServerClock(now=lambda: NOW))
 
     def get(
@@ -101,7 +98,6 @@ class FakeApi:
             "events": (),
             "nodes": self.nodes,
             "resourcequotas": self.quotas,
-            "limitranges": (),
             "priorityclasses": (),
         }
         parts = path.strip("/").split("/")
@@ -130,18 +126,6 @@ class FakeApi:
         lines = self.logs[path.split("/")[-2]].splitlines(keepends=True)
         last = "".join(lines[-int(query.get("tailLines", len(lines))) :])
         return last.encode()[: int(query["limitBytes"])]
-
-    def post(self, what: str, path: str, body: bytes) -> bytes:
-        if path.rpartition("/")[2] in self.forbidden:
-            raise refusal(what, "create", path)
-        allowed = not self.refused(json.loads(body)["spec"])
-        return json.dumps({"status": {"allowed": allowed}}).encode()
-
-    def patch(self, what: str, path: str, body: bytes) -> bytes:
-        if "patch" in self.forbidden:
-            raise refusal(what, "patch", path)
-        self.patches.append((path, json.loads(body)))
-        return b"{}"
 
 
 def stored_state(

@@ -35,8 +35,8 @@ def completed(*words: str, kubeconfig: Path | str = "none") -> list[str]:
     ("words", "expected"),
     {
         "a command": (["s"], ["simulate", "status", ":4"]),
-        "a choice": (["top", "-o", "y"], ["yaml", ":4"]),
-        "a job without a cluster": (["pause", "d"], [":0"]),
+        "a choice": (["simulate", "--trace-format", "d"], ["dl2", ":4"]),
+        "a job without a cluster": (["status", "d"], [":0"]),
     },
 )
 def test_the_last_word_is_completed(words: list[str], expected: list[str]) -> None:
@@ -72,7 +72,7 @@ def test_jobs_are_completed_from_the_cluster_and_contexts_from_the_kubeconfig(
     listed = {"metadata": {"resourceVersion": "1"}, "items": jobs}
     httpserver.expect_request(path).respond_with_json(listed)
     config = kubeconfig(tmp_path, httpserver.url_for(""))
-    assert completed("pause", "", kubeconfig=config) == ["digits", "words", ":4"]
+    assert completed("status", "", kubeconfig=config) == ["digits", "words", ":4"]
     assert completed("why", "--context", "se", kubeconfig=config) == ["second", ":4"]
 
 

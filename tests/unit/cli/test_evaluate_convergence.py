@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimus.cli.convergence_evaluation import (
+from benchmarks.forecast_questions import (
+    asked_of,
     questions_after_drops,
-    questions_at,
     questions_of_threshold,
+    reached_above_never,
 )
+from optimus.cli.evaluate_convergence import evaluated_runs, questions_at
 from optimus.cli.main import main
 from optimus.cli.training_log import read_training_log
 from optimus.progress.types import LossPoint
@@ -85,42 +87,41 @@ class TestAccuracy:
             "evaluate", "convergence", *CONSTANT, "--at", origin, "--target-at", "0.6,0.75,0.9"
         )
         assert len(found) == 6
-        errors, paper = (
-            fmean(each["error"] for each in found),
-            fmean(each["paper_error"] for each in found),
-        )
+        errors = fmean(each["error"] for each in found)
         twice = fmean(
             abs(2 * each["seen_epochs"] - each["true_epoch"]) / each["run_epochs"] for each in found
         )
         assert errors <= error
-        assert errors < min(paper, twice)
+        assert errors < twice
         assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
         assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= width
 
-    def test_after_a_drop_of_the_learning_rate(self, command_line: CommandLine) -> None:
-        found = command_line.json("evaluate", "convergence", *STEPS, "--after-drop", 5)
-        assert [each["seen_epochs"] for each in found] == [45] * 3 + [95] * 3 + [30] * 3 + [60] * 3
-        assert {each["origin"] for each in found} == {"drop+5"}
+    def test_after_a_drop_of_the_learning_rate(self) -> None:
+        logs = map(read_training_log, STEPS)
+        asked = [(log, each) for log in logs for each in asked_of(log, 5, None)]
+        found = [each for _, each in evaluated_runs(asked)]
+        seen = [each.question.seen for each in found]
+        assert seen == [45] * 3 + [95] * 3 + [30] * 3 + [60] * 3
         segments = [50] * 3 + [60] * 3 + [30] * 3 + [25] * 3
-        assert fmean(each["error"] for each in found) <= 0.1
+        assert fmean(each.error or 0.0 for each in found) <= 0.1
         off = [
-            each["error"] * each["run_epochs"] / segment
+            (each.error or 0.0) * each.question.run / segment
             for each, segment in zip(found, segments, strict=True)
         ]
         assert fmean(off) <= 0.27
-        assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
-        assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= 0.7
+        assert fmean(each.covered for each in found) >= 0.75
+        assert fmean(each.width for each in found) <= 0.7
 
-    def test_targets_never_reached_have_lower_probabilities_than_others(
-        self, command_line: CommandLine
-    ) -> None:
-        found = command_line.json(
-            "evaluate", "convergence", *CONSTANT, *STEPS, "--unreachable", 0.8
-        )
-        never = [each["probability"] for each in found if each["true_epoch"] is None]
-        reached = [each["probability"] for each in found if each["true_epoch"] is not None]
+    def test_targets_never_reached_have_lower_probabilities_than_others(self) -> None:
+        logs = map(read_training_log, [*CONSTANT, *STEPS])
+        asked = [(log, each) for log in logs for each in asked_of(log, None, 0.8)]
+        found = [each for _, each in evaluated_runs(asked)]
+        never = [each.probability for each in found if each.question.true is None]
         assert len(never) >= 8
-        assert fmean(high > low for high in reached for low in never) >= 0.85
+        assert (reached_above_never(found) or 0.0) >= 0.85
+        known = [each for each in found if each.question.true is not None]
+        errors = [fmean(e.error or 0.0 for e in known), fmean(e.paper_error or 0.0 for e in known)]
+        assert errors == sorted(errors)
 
 
 class TestQuestions:
@@ -167,30 +168,6 @@ class TestThreshold:
         asked = list(questions_of_threshold(points, [0.5], 0.01))
         assert [(each.seen, each.true) for each in asked] == [(7, None)]
 
-    def test_it_is_judged_by_the_command(self, command_line: CommandLine) -> None:
-        found = command_line.json("evaluate", "convergence", *CONSTANT, "--threshold", 0.0025)
-        assert {each["threshold"] for each in found} == {0.0025}
-        assert {each["target_loss"] for each in found} == {None}
-        for each in found:
-            assert each["seen_epochs"] < each["true_epoch"] <= each["run_epochs"]
-            assert 0 <= each["error"] <= 1
-        assert "80 % interval" in command_line.text(
-            "evaluate", "convergence", *CONSTANT, "--threshold", 0.0025
-        )
-
-    def test_runs_that_never_converge_are_counted(self, command_line: CommandLine) -> None:
-        arguments = ("evaluate", "convergence", CONSTANT[0], "--threshold", 1e-9)
-        assert {each["true_epoch"] for each in command_line.json(*arguments)} == {None}
-        assert "never" in command_line.text(*arguments)
-
-    def test_a_log_without_epochs_is_refused(
-        self, command_line: CommandLine, write_log: Written
-    ) -> None:
-        steps = [f"step={100 * n} loss={loss}" for n, loss in enumerate(decay(60), 1)]
-        log = write_log(*steps, name="steps.log")
-        message = command_line.error("evaluate", "convergence", log, "--threshold", 0.01)
-        assert "a threshold needs epochs" in message
-
 
 class TestResult:
     def test_an_unreachable_target_is_null_with_an_error_of_a_whole_run(
@@ -229,51 +206,28 @@ class TestResult:
                 name="mxnet.log",
             ),
             write_log(
-                *(
-                    f"Epoch {n}/60\n10/10 - 1s - loss: {loss:.15g}"
-                    for n, loss in enumerate(losses, 1)
-                ),
-                name="keras.log",
-            ),
-            write_log(
                 *(f"step={100 * n} loss={loss}" for n, loss in enumerate(losses, 1)),
                 name="steps.log",
             ),
         ]
-        # Of these forms, Keras' alone says after how many epochs the run ends.
-        answers = [
-            command_line.json("evaluate", "convergence", form, "--no-schedule") for form in forms
-        ]
+        answers = [command_line.json("evaluate", "convergence", form) for form in forms]
         for answer in answers[1:]:
             assert [each["predicted_epoch"] for each in answer] == pytest.approx(
                 [each["predicted_epoch"] for each in answers[0]], rel=1e-6
             )
 
-    def test_a_declared_schedule_is_used_unless_it_is_not_wanted(
+    def test_a_declared_schedule_is_used(
         self, command_line: CommandLine, write_log: Written
     ) -> None:
         losses = [0.5 + 0.5 * (1 + np.cos(np.pi * n / 100)) for n in range(100)]
-        log = write_log(
-            "Namespace(lr=0.1, lr_mode='cosine', num_epochs=100)",
-            *(f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)),
-            name="cosine.log",
+        epochs = [f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)]
+        declared = "Namespace(lr=0.1, lr_mode='cosine', num_epochs=100)"
+        known, unknown = (
+            command_line.json("evaluate", "convergence", write_log(*lines), "--at", "0.3")
+            for lines in ([declared, *epochs], epochs)
         )
-        known = command_line.json("evaluate", "convergence", log, "--at", "0.3")
-        unknown = command_line.json("evaluate", "convergence", log, "--at", "0.3", "--no-schedule")
         assert fmean(each["error"] for each in known) < 0.1
         assert fmean(each["error"] for each in unknown) > 0.2
-
-    def test_plots_are_written(self, command_line: CommandLine, tmp_path: Path) -> None:
-        command_line.text("evaluate", "convergence", *CONSTANT, "--plot", tmp_path / "a.png")
-        command_line.text(
-            "forecast", CONSTANT[0], "--target-loss", 0.1, "--plot", tmp_path / "b.png"
-        )
-        command_line.text(
-            "forecast", CONSTANT[0], "--threshold", 0.001, "--plot", tmp_path / "c.png"
-        )
-        assert (tmp_path / "c.png").stat().st_size > 10_000
-        assert (tmp_path / "a.png").stat().st_size > 10_000
-        assert (tmp_path / "b.png").stat().st_size > 10_000
 
 
 class TestForecast:
@@ -488,13 +442,7 @@ class TestBadInput:
             "forecast", tmp_path / "none.log", "--target-loss", 1
         )
 
-    def test_after_drop_without_a_drop_is_refused(self, command_line: CommandLine) -> None:
-        message = command_line.error("evaluate", "convergence", CONSTANT[0], "--after-drop", 5)
-        assert "a drop of the learning rate with more than 5 epochs after it is expected" in message
-
-    @pytest.mark.parametrize(
-        "options", [["--at", "1.5"], ["--at", "x"], ["--target-at", "0"], ["--after-drop", "0"]]
-    )
+    @pytest.mark.parametrize("options", [["--at", "1.5"], ["--at", "x"], ["--target-at", "0"]])
     def test_invalid_options_are_refused(
         self, options: list[str], capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -95,21 +95,11 @@ class TestResult:
         assert len({tuple(each) for each in found["samples"]}) == 7
         assert any(ps != workers for ps, workers in found["samples"])
 
-    def test_noiseless_speeds_are_predicted_exactly(
-        self, capsys: pytest.CaptureFixture[str], write_table: Written
-    ) -> None:
-        value = answer(capsys, write_table(rows()), "--samples", "5,8", "--form", "knee")
-        for samples in ("5", "8"):
-            assert value["sync"][samples]["mean"] < 1e-6
-            assert value["sync"][samples]["chosen_ratio"] == 1
-
     def test_the_result_depends_only_on_the_seed(
         self, capsys: pytest.CaptureFixture[str], write_table: Written
     ) -> None:
         file = write_table(rows(noise=0.05, repeats=3))
-        first, again, other = (
-            answer(capsys, file, "--seed", seed, "--repeats", "3") for seed in ("1", "1", "2")
-        )
+        first, again, other = (answer(capsys, file, "--seed", seed) for seed in ("1", "1", "2"))
         assert first == again
         assert first != other
 
@@ -129,16 +119,11 @@ class TestResult:
         assert main(["evaluate", "speed", str(file), "--samples", "4"]) == 0
         assert "sync: all 4 are measured, nothing is left to predict." in capsys.readouterr().out
 
-    def test_text_and_plot(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        picture = tmp_path / "speed.svg"
-        assert main(["evaluate", "speed", str(MEASURED), "--plot", str(picture)]) == 0
+    def test_text(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["evaluate", "speed", str(MEASURED)]) == 0
         text = capsys.readouterr().out
         assert "sync         5        2.4%" in text
-        assert (
-            "async: 36 pairs of counts, 36 runs; 1 draw (no counts were measured twice); form "
-            "blend."
-        ) in text
-        assert picture.stat().st_size > 10_000
+        assert "async: 36 pairs of counts, 36 runs; 1 draw (no counts were measured twice)." in text
 
 
 HEADER = "mode,ps,workers,speed\n"
@@ -309,8 +294,6 @@ class TestTables:
         (["--samples", "five"], "numbers joined by commas are expected, such as 5,10, not 'five'"),
         (["--samples", ""], "numbers joined by commas are expected"),
         (["--seed", "-1"], "a whole number of at least 0 is expected, not '-1'"),
-        (["--repeats", "0"], "a whole number of at least 1 is expected, not '0'"),
-        (["--form", "cubic"], "invalid choice: 'cubic'"),
     ],
 )
 def test_invalid_options_exit_with_status_2(

@@ -1,6 +1,5 @@
 """Traces of anybody's jobs: the general form, and those of Philly, Gavel, Pollux and DL2."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from optimus.cli.command import BadInput
 from optimus.cli.job_trace import read_job_trace
-from optimus.cli.trace_formats import read_form
+from optimus.cli.trace_formats import read_form, read_gavel
 from optimus.jobs import (
     ConvergenceThreshold,
     CountBounds,
@@ -136,43 +135,12 @@ class TestGeneralForm:
             read_job_trace(json_file(line))
 
 
-class TestPhilly:
-    def test_a_job_does_the_work_of_all_its_attempts(self) -> None:
-        first, second = read_form("philly", DATA / "philly.json", None)
-        assert first.key == JobKey("vc-1", "application_1")
-        assert (first.submit_seconds, second.submit_seconds) == (100, 0)
-        assert (first.duration_seconds, second.duration_seconds) == (1800, 900)
-        assert (first.counts, second.counts) == (Counts(2, 2), Counts(1, 1))
-        assert first.worker is not None
-        assert (first.worker[GPU], first.job_type) == (1, None)
-
-    @cases(
-        ("text", "expected"),
-        {
-            "no list": ("{}", "a JSON list of jobs"),
-            "no JSON": ("[", "JSON is expected"),
-            "nested deeper than can be read": (10_000 * "[", "JSON is expected"),
-            "a key lacks": ('[{"jobid": "a"}]', "job 1: jobid, vc, submitted_time"),
-            "no job": ("[]", "at least one job with an attempt"),
-        },
-    )
-    def test_says_what_is_wrong(self, json_file: Written, text: str, expected: str) -> None:
-        with pytest.raises(BadInput, match=expected):
-            read_form("philly", json_file(text), None)
-
-    def test_a_job_that_never_started_needs_no_time(self, json_file: Written) -> None:
-        jobs = json.loads((DATA / "philly.json").read_text())
-        never = {"jobid": "never", "vc": "vc-1", "submitted_time": "None", "attempts": []}
-        found = read_form("philly", json_file(json.dumps([never, *jobs])), None)
-        assert [each.key.name for each in found] == [
-            each.key.name for each in read_form("philly", DATA / "philly.json", None)
-        ]
+SPEEDS = DATA / "simulation_throughputs.json"
 
 
 class TestGavel:
     def test_steps_have_the_published_speed(self) -> None:
-        speeds = DATA / "gavel_throughputs.json"
-        alone, pair = read_form("gavel", DATA / "gavel.trace", speeds)
+        alone, pair = read_gavel(DATA / "gavel.trace")
         assert (alone.steps, alone.steps_per_second) == (12000, 20)
         assert (pair.steps, pair.steps_per_second, pair.counts) == (40000, 16, Counts(0, 2))
         assert [each.kind_speeds for each in (alone, pair)] == [
@@ -186,47 +154,33 @@ class TestGavel:
         assert (pair.job_type.name, pair.submit_seconds) == ("Seq2Seq", 120.5)
 
     def test_the_older_form_has_seven_columns(self, csv_file: Written) -> None:
-        speeds, cells = DATA / "gavel_throughputs.json", ["Transformer (batch size 32)", "x", "-n"]
+        cells = ["Transformer (batch size 32)", "x", "-n"]
         older = csv_file("\t".join([*cells, "1", "40000", "120.5", "2"]))
-        (found,) = read_form("gavel", older, speeds)
+        (found,) = read_gavel(older, SPEEDS)
         assert (found.steps, found.submit_seconds, found.counts) == (40000, 120.5, Counts(0, 2))
         assert (found.weight, found.finish_by_seconds) == (1, None)
 
     def test_the_weight_is_the_jobs(self, csv_file: Written) -> None:
-        speeds = DATA / "gavel_throughputs.json"
         lines = (DATA / "gavel.trace").read_text().replace("\t1.0\t", "\t2.5\t")
-        assert [each.weight for each in read_form("gavel", csv_file(lines), speeds)] == [2.5, 2.5]
+        assert [each.weight for each in read_gavel(csv_file(lines), SPEEDS)] == [2.5, 2.5]
 
-    def test_without_speeds_its_steps_say_nothing(self) -> None:
-        with pytest.raises(BadInput, match="needs --gavel-throughputs"):
-            read_form("gavel", DATA / "gavel.trace", None)
+    def test_its_speeds_lie_beside_the_trace(self, csv_file: Written) -> None:
+        with pytest.raises(FileNotFoundError, match=r"simulation_throughputs\.json"):
+            read_gavel(csv_file("ResNet-18\n"))
 
-    def test_says_what_is_wrong(self, csv_file: Written) -> None:
-        speeds = DATA / "gavel_throughputs.json"
+    def test_says_what_is_wrong(self, csv_file: Written, json_file: Written) -> None:
         with pytest.raises(BadInput, match="10 values between tabs are expected, or 7, not 1"):
-            read_form("gavel", csv_file("ResNet-18\n"), speeds)
+            read_gavel(csv_file("ResNet-18\n"), SPEEDS)
         line = (DATA / "gavel.trace").read_text().splitlines()[0].replace("size 64", "size 65")
         with pytest.raises(BadInput, match="no speed of 'ResNet-18"):
-            read_form("gavel", csv_file(line), speeds)
+            read_gavel(csv_file(line), SPEEDS)
         with pytest.raises(BadInput, match="speeds on 'v100'"):
-            read_form("gavel", DATA / "gavel.trace", DATA / "philly.json")
-
-
-class TestPollux:
-    def test_a_job_takes_the_gpu_hours_of_its_class(self) -> None:
-        small, single = read_form("pollux", DATA / "pollux.csv", None)
-        assert (small.key, small.submit_seconds) == (JobKey("pollux", "cifar10-0"), 90)
-        assert (small.counts, small.duration_seconds) == (Counts(6, 6), 300)
-        assert (single.counts, single.duration_seconds) == (Counts(1, 1), 1800)
-
-    def test_another_application_is_named(self, csv_file: Written) -> None:
-        with pytest.raises(BadInput, match="found 'gpt'"):
-            read_form("pollux", csv_file("name,time,application,num_replicas\na,1,gpt,1\n"), None)
+            read_gavel(DATA / "gavel.trace", json_file("{}"))
 
 
 class TestDL2:
     def test_slots_are_cores_and_quarters_of_gpus(self) -> None:
-        vision, words = read_form("dl2", DATA / "dl2.jsonl", None)
+        vision, words = read_form("dl2", DATA / "dl2.jsonl")
         assert vision.worker == Resources({"cpu": 2000, GPU: 1})
         assert words.worker == Resources(cpu=2000)
         assert vision.steps == 2300
@@ -236,10 +190,10 @@ class TestDL2:
 
     def test_an_attribute_that_lacks_is_an_error(self, json_file: Written) -> None:
         with pytest.raises(BadInput, match="a JSON object with id, model"):
-            read_form("dl2", json_file('{"id": 1}'), None)
+            read_form("dl2", json_file('{"id": 1}'))
 
 
-def test_two_jobs_of_one_name_are_an_error_in_every_form(csv_file: Written) -> None:
-    lines = "name,time,application,num_replicas\na,1,ncf,1\na,2,ncf,1\n"
-    with pytest.raises(BadInput, match="pollux/a is repeated"):
-        read_form("pollux", csv_file(lines), None)
+def test_two_jobs_of_one_name_are_an_error_in_every_form(json_file: Written) -> None:
+    line = (DATA / "dl2.jsonl").read_text().splitlines()[0]
+    with pytest.raises(BadInput, match=r"dl2/job-.* is repeated"):
+        read_form("dl2", json_file(f"{line}\n{line}\n"))

@@ -8,20 +8,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
 from optimus.cli.command import Answer, BadInput, Command, Implementation, Progress
 from optimus.cli.commands import COMMANDS
 from optimus.cli.main import main, program_name
 from tests.cases import cases
-
-
-def draw(figure: Figure) -> None:
-    figure.add_subplot().plot([1, 2, 3])
 
 
 def command(run: Callable[[], Answer]) -> tuple[Command, ...]:
@@ -34,11 +30,11 @@ def command(run: Callable[[], Answer]) -> tuple[Command, ...]:
 
     implementation = Implementation(add_arguments, answer)
     path, summary = ("evaluate", "thing"), "what a thing is worth"
-    return (Command(path, summary, lambda: implementation, plots=True),)
+    return (Command(path, summary, lambda: implementation),)
 
 
 def succeed() -> Answer:
-    return Answer({"worth": [1.5, None]}, "it is worth a lot", draw)
+    return Answer({"worth": [1.5, None]}, "it is worth a lot")
 
 
 def test_text_is_printed_by_default_and_the_value_with_json(
@@ -48,36 +44,6 @@ def test_text_is_printed_by_default_and_the_value_with_json(
     assert capsys.readouterr().out == "it is worth a lot\n"
     assert main(["evaluate", "thing", "a.csv", "--json"], command(succeed)) == 0
     assert json.loads(capsys.readouterr().out) == {"worth": [1.5, None]}
-
-
-def test_plot_writes_a_picture_beside_the_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, beginning in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PDF", b"%PDF")):
-        assert (
-            main(["evaluate", "thing", "x", "--plot", str(tmp_path / name)], command(succeed)) == 0
-        )
-        assert (tmp_path / name).read_bytes().startswith(beginning)
-    assert "it is worth a lot" in capsys.readouterr().out
-
-
-@cases(
-    ("plot", "expected"),
-    {
-        "another kind of picture": ("a.jpg", "ends in .png, .svg or .pdf"),
-        "a folder that is not there": ("nowhere/a.png", "in a folder that exists"),
-    },
-)
-def test_an_invalid_plot_path_is_refused_before_the_command_runs(
-    plot: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def never() -> Answer:
-        raise AssertionError("the work was begun")
-
-    assert main(["evaluate", "thing", "x", "--plot", str(tmp_path / plot)], command(never)) == 1
-    error = capsys.readouterr().err
-    assert expected in error
-    assert error.count("\n") == 1
 
 
 class Terminal(io.StringIO):
@@ -107,14 +73,6 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"optimus {version('optimus-on-kubernetes')}\n"
 
 
-def test_plot_is_refused_for_a_command_without_a_picture(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plain = command(lambda: Answer({}, "done"))
-    assert main(["evaluate", "thing", "x", "--plot", str(tmp_path / "a.png")], plain) == 1
-    assert "nothing to plot" in capsys.readouterr().err
-
-
 @cases(
     ("error", "line"),
     {
@@ -141,6 +99,19 @@ def test_an_error_is_printed_in_one_line(
     assert (shown.out, shown.err) == ("", line)
 
 
+def test_a_package_of_an_extra_is_named_with_what_brings_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(name: str) -> Answer:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    assert main(["evaluate", "thing", "x"], command(partial(fail, "highspy"))) == 1
+    said = "optimus: highspy is not installed: pip install '.[simulator]' in the checkout\n"
+    assert capsys.readouterr().err == said
+    with pytest.raises(ModuleNotFoundError):
+        main(["evaluate", "thing", "x"], command(partial(fail, "json")))
+
+
 def test_control_characters_are_escaped_in_text_and_errors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -159,41 +130,60 @@ def test_control_characters_are_escaped_in_text_and_errors(
     assert capsys.readouterr().err == "optimus: a.csv: job \\x1b[31m is there already\n"
 
 
-# A process of its own, with no more imports than the command line has itself.
+# A process of its own, with no more imports than the command line has itself. What it runs prints
+# to standard output as a library does: from Python, to the file descriptor, and from C at the end.
 PROGRAM = """
-import sys
+import ctypes, os, sys
+from optimus.cli.__main__ import main
+from optimus.cli import main as command_line
 from optimus.cli.command import Answer, Command, Implementation
-from optimus.cli.main import main, program_name
 
-implementation = Implementation(lambda parser: None, lambda *_: Answer(1, "\u00b1 1"))
-command = Command(("evaluate", "thing"), "help", lambda: implementation)
-sys.exit(main(["evaluate", "thing"], (command,)))
+def run(*_):
+    print("from Python")
+    os.write(1, b"to the descriptor\\n")
+    ctypes.CDLL(None).printf(b"from C\\n")
+    return Answer({"is": "±1"}, "\u00b1 1")
+
+implementation = Implementation(lambda parser: None, run)
+command = Command(("thing",), "help", lambda: implementation)
+command_line.main.__defaults__ = (None, (command,), None)
+sys.argv[1:] = ["thing", *sys.argv[1:]]
+sys.exit(main())
 """
 
 
-def test_a_character_that_the_output_cannot_encode_is_escaped() -> None:
+def run_program(*arguments: str, stdout: int = subprocess.PIPE) -> tuple[int, bytes, bytes]:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        capture_output=True,
+        [sys.executable, "-c", PROGRAM, *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         timeout=60,
         check=False,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"\\xb1 1\n", b"")
+    return done.returncode, done.stdout or b"", done.stderr
 
 
-def test_output_that_is_closed_is_no_error() -> None:
-    script = """
-import sys
-sys.stdout = None  # as Python does after `>&-`
-from tests.unit.cli.test_main import interrupt_after, watched
-from optimus.cli.command import Answer
-from optimus.cli.main import main
-asked = ["thing", "--watch", "--every", "2"]
-sys.exit(main(asked, watched([Answer(1, "one")]), interrupt_after(1)))
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+def test_what_a_library_prints_is_no_part_of_the_answer() -> None:
+    status, printed, told = run_program("--json")
+    assert (status, json.loads(printed)) == (0, {"is": "±1"})
+    assert sorted(told.split(b"\n")) == [b"", b"from C", b"from Python", b"to the descriptor"]
+
+
+def test_a_character_that_the_output_cannot_encode_is_escaped() -> None:
+    assert run_program()[:2] == (0, b"\\xb1 1\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_output_that_is_closed_is_no_error(closed: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} {program} {closed}"], capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert b"Error" not in done.stderr
+    assert done.stdout == (b"" if closed.startswith(">") else "± 1\n".encode())
 
 
 def test_an_interrupt_while_the_commands_are_loaded_is_one_line() -> None:
@@ -211,11 +201,25 @@ sys.exit(main())
     assert (done.returncode, done.stderr) == (1, b"optimus: interrupted\n")
 
 
-def test_invalid_arguments_exit_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["evaluate"], ["evaluate", "thing"], ["nothing"]):
-        with pytest.raises(SystemExit, match="2"):
-            main(arguments, command(succeed))
-    assert "usage: optimus" in capsys.readouterr().err
+@cases(
+    ("arguments", "sentence"),
+    {
+        "nothing": ([], "optimus: the following arguments are required: COMMAND"),
+        "a group alone": (["evaluate"], "optimus evaluate: the following arguments are required"),
+        "no file": (["evaluate", "thing"], "optimus evaluate thing: the following arguments"),
+        "a slip of the pen": (["evalute"], "there is no 'evalute'; did you mean evaluate?"),
+        "in a group": (["evaluate", "thign"], "there is no 'thign'; did you mean thing?"),
+        "something else": (["pause"], "there is no 'pause'; expected: evaluate"),
+    },
+)
+def test_the_sentence_comes_before_the_usage(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments, command(succeed))
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert sentence in first
+    assert rest[0].startswith("usage: optimus")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: " ".join(each.path))
@@ -229,7 +233,6 @@ def test_every_command_explains_its_options(
     assert shown.startswith(f"usage: optimus {' '.join(command.path)} [-h]")
     assert " ".join(command.summary.split()) in " ".join(shown.split())
     assert ("--watch" in shown) is command.watchable
-    assert ("--plot" in shown) is command.plots
 
 
 LOG = Path(__file__).parents[2] / "data" / "logs" / "tensorflow-before-chief-0.log"
@@ -249,15 +252,25 @@ def loaded_by(program: str, *libraries: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("words", [["--help"], ["top", "--help"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["--help"], ["status", "--help"]], ids=" ".join)
 def test_help_loads_no_numerical_library(words: list[str]) -> None:
     program = f"from optimus.cli.main import main\nmain({words!r})"
     assert loaded_by(program, "numpy", "scipy", "kubernetes") == []
 
 
-def test_what_is_shown_of_jobs_is_decoded_without_scipy() -> None:
-    shown = "optimus.cli.job_view, optimus.cli.why, optimus.cli.status, optimus.kube.job_list"
-    assert loaded_by(f"import {shown}", "scipy") == []
+def test_the_jobs_of_a_cluster_are_listed_without_numerical_libraries_or_the_clients() -> None:
+    """They take longer to load than everything else together."""
+    program = """
+from optimus.cli import status, why
+from optimus.kube import client
+from optimus.kube.job_list import list_jobs
+from tests.unit.cli.fake_api import FakeApi, profile, stored_state
+api = FakeApi(profiles=[profile(state=stored_state(), remainingSeconds=9)])
+for name in [each for each in sys.modules if each.partition(".")[0] in ("numpy", "scipy")]:
+    del sys.modules[name]
+status.overview(list_jobs(api, "ns"), "ns")
+"""
+    assert loaded_by(program, "numpy", "scipy", "kubernetes") == []
 
 
 @cases(
@@ -275,22 +288,14 @@ def test_what_asks_no_cluster_loads_nothing_of_kubernetes(words: list[str]) -> N
 def test_a_closed_output_pipe_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        timeout=60,
-        check=False,
-    )
+    status, _, told = run_program(stdout=writing)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert status == 0
+    assert b"Error" not in told
 
 
 def watched(answers: list[Answer | BadInput]) -> tuple[Command, ...]:
     left = iter(answers)
-
-    def add_arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("-o", dest="print_as", choices=("json", "yaml", "wide"))
 
     def run(options: argparse.Namespace, progress: Progress) -> Answer:
         found = next(left)
@@ -298,7 +303,7 @@ def watched(answers: list[Answer | BadInput]) -> tuple[Command, ...]:
             raise found
         return found
 
-    implementation = Implementation(add_arguments, run)
+    implementation = Implementation(lambda _: None, run)
     return (Command(("thing",), "what it is", lambda: implementation, watchable=True),)
 
 
@@ -329,17 +334,6 @@ def test_watch_prints_what_has_changed_until_interrupted(
 def test_watch_ends_where_the_first_answer_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["thing", "--watch"], watched([BadInput("thing", "is away")])) == 1
     assert "thing: is away" in capsys.readouterr().err
-
-
-def test_an_answer_is_printed_as_json_yaml_or_wide(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = Answer({"worth": [1.5, None]}, "short", wide="with more columns")
-    printed = {}
-    for form in ("json", "yaml", "wide"):
-        assert main(["thing", "-o", form], watched([answer])) == 0
-        printed[form] = capsys.readouterr().out
-    assert json.loads(printed["json"]) == {"worth": [1.5, None]}
-    assert printed["yaml"] == "worth:\n- 1.5\n- null\n"
-    assert printed["wide"] == "with more columns\n"
 
 
 def test_it_names_itself_as_it_was_called() -> None:

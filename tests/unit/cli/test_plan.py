@@ -135,18 +135,6 @@ def test_the_plan_does_not_depend_on_the_order_of_the_tables_lines(tmp_path: Pat
     assert plans[0] == plans[1]
 
 
-def test_the_plot_is_written_as_svg(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "plan.svg"
-    assert (
-        main(
-            ["plan", "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--plot", str(picture)]
-        )
-        == 0
-    )
-    assert "<svg" in picture.read_text()
-
-
 BAD_TABLES = [
     ("a short line", [ROW, "b,1,2"], "jobs.csv:2: 3 columns; 16 columns are expected"),
     (

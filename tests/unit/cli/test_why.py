@@ -215,7 +215,7 @@ def test_a_suspended_job_and_one_that_has_ended() -> None:
     preempted = explained(Server(changed(suspended, {}, suspended_by=mark), events=[preempting]))
     assert (preempted.state, preempted.headline) == (
         "preempted",
-        "is paused for ns/high, a job of a higher priority",
+        "is paused for ns/high",
     )
     assert preempted.lines == [("preemption", f"{preempting['message']} (00:03 UTC)")]
     assert "resumed by itself" in preempted.advice[0]

@@ -12,7 +12,7 @@ from tests.unit.docs.pages import ROOT, page
 _COMMANDS: Final = [line for line in page("README.md").code if line.startswith("optimus ")]
 _LONG: Final = "simulate"
 """Minutes: only whether its options are right is asked."""
-_ASK_A_CLUSTER: Final = (*("top", "status", "why", "what-if", "pause", "resume", "advise"),)
+_ASK_A_CLUSTER: Final = (*("status", "why", "what-if", "advise"),)
 """Likewise; ``tests/scenarios`` asks one."""
 
 

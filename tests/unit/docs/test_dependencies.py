@@ -1,7 +1,6 @@
 """What is imported is declared, what is declared is imported, and the page says why."""
 
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -57,12 +56,12 @@ def test_the_image_leaves_out_the_command_line_and_the_simulator() -> None:
     assert set(_NOT_IN_THE_IMAGE) <= set(lines[lines.index("!optimus") :])
 
 
-def test_the_extras_are_what_the_processes_need_beyond_the_command_line() -> None:
+def test_the_extras_are_what_the_processes_and_the_simulator_need_beyond_the_commands() -> None:
     project = _project(ROOT / "pyproject.toml")
-    base = _declared(project["dependencies"])
-    cluster = _declared(project["optional-dependencies"]["cluster"])
-    assert base | cluster == _imported(_PROCESSES) - {"distributed", "matplotlib"}
-    assert not base & cluster
+    base, extras = _declared(project["dependencies"]), project["optional-dependencies"]
+    processes, simulator = _declared(extras["processes"]), _declared(extras["simulator"])
+    assert base | processes | simulator == _imported(_PROCESSES) - {"distributed"}
+    assert not base & (processes | simulator)
 
 
 def test_the_local_cluster_declares_what_it_imports() -> None:
@@ -79,32 +78,3 @@ def test_the_page_names_every_package_and_no_other() -> None:
     files = ("runtime", "demo", "dev", "docs", "mxnet", "tensorflow")
     wanted = set[str]().union(*(_required(name) for name in files))
     assert named == wanted | _declared(_project(ROOT / "pyproject.toml")["dependencies"])
-
-
-_WITHOUT_CLUSTER: Final = """
-import sys
-from importlib.abc import MetaPathFinder
-
-class Absent(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in {"kubernetes", "flask", "werkzeug", "gunicorn", "msgspec",
-                                      "prometheus_client", "yaml", "urllib3", "cachetools"}:
-            raise ModuleNotFoundError(name)
-
-sys.meta_path.insert(0, Absent())
-from optimus.cli.main import main
-for line in sys.argv[1:]:
-    if main(line.split()):
-        sys.exit("failed: optimus " + line)
-"""
-
-
-def test_the_command_line_works_without_the_packages_of_a_cluster() -> None:
-    commands = (
-        "plan --jobs tests/data/allocation/jobs_100.csv --nodes 300",
-        "simulate --jobs 2 --policies drf --seeds 1",
-        "forecast tests/data/curves/mlp_noisy.log --target-loss 0.15",
-    )
-    program = [sys.executable, "-c", _WITHOUT_CLUSTER, *commands]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")

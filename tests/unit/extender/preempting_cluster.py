@@ -86,10 +86,18 @@ class PreemptingCluster:
 
     # --- what the autoscaler and the operator do
 
-    def pause(self, name: str, gang: str, *, is_stored: bool = True, seconds: float = 0.0) -> None:
+    def pause(
+        self,
+        name: str,
+        gang: str,
+        *,
+        is_stored: bool = True,
+        seconds: float = 0.0,
+        by_quota: bool = False,
+    ) -> None:
         """Suspend and mark a job, so many seconds ago; ``is_stored``: its profile says so, too."""
         at = float(int(self.cluster.now - seconds))
-        decided = Preemption(f"ns/{gang}", f"uid-{gang}", at)
+        decided = Preemption(f"ns/{gang}", f"uid-{gang}", at, by_quota)
         if is_stored:
             self._set_profile(name, ProfileStatus(phase=Phase.PAUSED))
         mark = SuspensionMark(decided.text, "one", PauseReason.GANG)

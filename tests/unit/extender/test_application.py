@@ -125,7 +125,9 @@ class Running:
 
     def __init__(self, settings: Settings, server: FakeServer) -> None:
         self.server, self.application = server, Application(settings)
-        vars(self.application._client._api.rest_client)["pool_manager"] = server
+        client = self.application._client
+        vars(client._access.library().rest_client)["pool_manager"] = server
+        vars(client)["_access"] = client._access._replace(pool=server)  # type: ignore[arg-type]
         self.browser = Client(self.application.wsgi())
         self.now = time.monotonic()
 

@@ -81,7 +81,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
         ),
         pytest.param(
             report(GangState.SUSPENDED, preempted_for="ns/k"),
-            "is paused for ns/k, a job of a higher priority, and is resumed by itself",
+            "is paused for ns/k, and is resumed by itself",
             id="preempted",
         ),
         pytest.param(

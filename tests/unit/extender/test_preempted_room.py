@@ -1,5 +1,7 @@
 """The nodes that paused jobs leave are kept for the gang that they were paused for."""
 
+from typing import Any
+
 import pytest
 
 from extender.gang_states import GangState
@@ -109,12 +111,12 @@ def test_a_new_process_keeps_the_room_from_the_first_moment() -> None:
     assert made.state.reservation_count() == 2
 
 
-@pytest.mark.parametrize("seconds", [601.0, -3600.0])
-def test_a_mark_of_another_time_is_not_believed(seconds: float) -> None:
+@pytest.mark.parametrize("mark", [{"seconds": 601.0}, {"seconds": -3600.0}, {"by_quota": True}])
+def test_a_mark_of_another_time_or_for_a_quota_keeps_no_nodes(mark: dict[str, Any]) -> None:
     made = PreemptingCluster({"a": 2})
     made.run("low")
     made.submit("high", priority=5)
-    made.pause("low", "high", seconds=seconds)
+    made.pause("low", "high", **mark)
     made.step()
     assert made.state.reservation_count() == 0
 
@@ -170,7 +172,7 @@ def test_inspection_reports_both_jobs() -> None:
     made.delete_pods("low")
     assert state_of(made, "low") == (
         GangState.SUSPENDED,
-        "is paused for ns/high, a job of a higher priority, and is resumed by itself",
+        "is paused for ns/high, and is resumed by itself",
     )
 
 

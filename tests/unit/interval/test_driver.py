@@ -678,7 +678,7 @@ def test_a_job_that_is_not_to_be_changed_is_told_what_else_would_be(
     assert [each.uid for each in begun if isinstance(each, BeginRescale)] == ["uid-b"]
 
 
-@pytest.mark.parametrize("held", ["", "its maintenance window is closed"])
+@pytest.mark.parametrize("held", ["", "its user has paused it"])
 def test_what_is_recommended_takes_no_room_of_a_job_that_stays(held: str) -> None:
     driver, cluster = shrink_and_grow()
     cluster.update("uid-a", held=held)

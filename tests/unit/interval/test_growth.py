@@ -79,9 +79,17 @@ def test_a_role_that_may_not_grow_refutes_nothing_by_staying() -> None:
 
 
 def test_workers_with_a_batch_of_their_own_are_compared_by_examples() -> None:
-    of_worker = job("a", (4, 4), mode=TrainingMode.SYNC, batch=Batch(32, BatchScope.WORKER))
+    of_worker = job(
+        "a", (4, 4), mode=TrainingMode.SYNC, batch=Batch(32, BatchScope.WORKER, rate_follows=True)
+    )
     found = RULE.limit(of_worker, OWN, measured((1, 1, 1.0), (4, 4, 0.9)))
     assert found.confirmed == Counts(4, 4)
+
+
+def test_without_a_learning_rate_that_follows_more_sync_workers_refute_themselves() -> None:
+    of_worker = job("a", (4, 4), mode=TrainingMode.SYNC, batch=Batch(32, BatchScope.WORKER))
+    found = RULE.limit(of_worker, OWN, measured((1, 1, 1.0), (4, 4, 0.9)))
+    assert found.confirmed == OWN
 
 
 def test_kinds_of_nodes_are_not_compared() -> None:

@@ -113,7 +113,7 @@ def test_the_event_on_a_preempted_job_names_the_preempting_job(goal: Goal | None
     view = JobView(preempted, False, NotReady(""), NO_HISTORY, NOTHING, IntervalConfig(), AT)
     found = classify(view)
     assert found.eligibility is Eligibility.SUSPENDED
-    assert found.reason == "preempted by team/high, of a higher priority; resumed by itself"
+    assert found.reason == "paused for team/high; resumed by itself"
 
 
 def test_shrinks_are_decided_before_grows() -> None:

@@ -177,6 +177,17 @@ def test_contradictions_are_problems() -> None:
     assert "at least 4 (optimus.dl/min-ps) is expected" in str(crossed.problems[0])
 
 
+def test_the_learning_rate_follows_the_batch_only_where_that_is_said() -> None:
+    plain, follows = (
+        managed(worker_batch_size="8"),
+        managed(worker_batch_size="8", lr_scaling="linear"),
+    )
+    assert [each.job and each.job.batch for each in (plain, follows)] == [
+        Batch(8, BatchScope.WORKER),
+        Batch(8, BatchScope.WORKER, rate_follows=True),
+    ]
+
+
 def test_a_misspelt_annotation_is_a_hint_and_does_no_harm() -> None:
     found = managed(target_los="1", suspended_by="i-1")
     assert [hint.annotation for hint in found.hints] == ["optimus.dl/target-los"]

@@ -203,10 +203,9 @@ def test_the_extender_may_not_write_jobs() -> None:
     assert [rule["verbs"] for rule in rules] == [["get", "list", "watch"]]
 
 
-def test_with_preemption_the_autoscaler_may_read_disruption_budgets_and_pause_other_kinds() -> None:
+def test_with_preemption_the_autoscaler_may_pause_other_kinds() -> None:
     (role, binding) = documents(PREEMPTION / "rbac.yaml")
     assert role["rules"] == [
-        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]},
         {
             "apiGroups": [OPERATOR_GROUP],
             "resources": [

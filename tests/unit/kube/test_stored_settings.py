@@ -13,7 +13,6 @@ from optimus.interval.decision_settings import DecisionSettings
 from optimus.kube.stored_settings import ClusterSettings, settings_of
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
-from optimus.resources import Resources
 from tests.cases import cases
 
 
@@ -36,23 +35,21 @@ def test_every_setting_is_read_back_as_it_was_stored(policy: str, placement: str
     decision = DecisionSettings(
         policy_named(policy), PLACEMENT_RULES[placement], INTERVAL, expects=False
     )
-    budgets = {"team-a": Resources({"requests.cpu": 40_000}), "team-b": Resources(pods=3)}
     ignored = frozenset({"nvidia.com/gpumem", "nvidia.com/gpucores"})
-    settings = ClusterSettings(decision, "pool=training", budgets, ignored)
+    settings = ClusterSettings(decision, "pool=training", ignored)
     stored = msgspec.json.decode(msgspec.json.encode(settings.stored("team-a")))
-    found = settings_of(stored, "team-a")
+    found = settings_of(stored)
     assert isinstance(found, ClusterSettings)
     assert found.decision == decision
     assert found.node_selector == "pool=training"
     assert found.ignored_resources == ignored
-    assert found.budgets == {"team-a": budgets["team-a"]}, "no budget of another namespace"
 
 
 def test_a_profile_has_no_weight_of_another_namespace() -> None:
     weights = Fairness(namespaces={"team-a": 2.0, "team-b": 5.0})
     settings = ClusterSettings(DecisionSettings(interval=IntervalConfig(fairness=weights)))
     assert "team-b" not in str(settings.stored("team-a"))
-    own, other = (settings_of(settings.stored(each), each) for each in ("team-a", "team-b"))
+    own, other = (settings_of(settings.stored(each)) for each in ("team-a", "team-b"))
     assert isinstance(own, ClusterSettings)
     assert isinstance(other, ClusterSettings)
     both = own.beside([own, other])
@@ -61,7 +58,7 @@ def test_a_profile_has_no_weight_of_another_namespace() -> None:
 
 def test_the_weights_may_be_left_at_their_defaults() -> None:
     fair = ClusterSettings(DecisionSettings(interval=IntervalConfig(fairness=Fairness(1.0))))
-    found = settings_of(fair.stored("ns"), "ns")
+    found = settings_of(fair.stored("ns"))
     assert isinstance(found, ClusterSettings)
     assert found.decision == fair.decision
 
@@ -80,12 +77,12 @@ STORED = ClusterSettings().stored("ns")
     },
 )
 def test_settings_that_cannot_be_used_say_why(stored: Any, fragment: str) -> None:
-    found = settings_of(stored, "ns")
+    found = settings_of(stored)
     assert isinstance(found, NotReady)
     assert fragment in found.reason
 
 
 def test_a_limit_that_this_version_does_not_know_is_left_out() -> None:
     interval = {**STORED["interval"], "limit_of_a_newer_version": 3}
-    found = settings_of({**STORED, "interval": interval}, "ns")
+    found = settings_of({**STORED, "interval": interval})
     assert found == ClusterSettings()

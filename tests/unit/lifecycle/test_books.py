@@ -36,7 +36,7 @@ def test_where_its_own_counts_were_not_measured_it_says_so() -> None:
 
 
 def test_a_step_of_more_workers_that_have_a_batch_each_counts_for_more() -> None:
-    batch = Batch(32, BatchScope.WORKER)
+    batch = Batch(32, BatchScope.WORKER, rate_follows=True)
     sync = replace(job("a", OWN), mode=TrainingMode.SYNC, batch=batch)
     runs = trained((OWN, 1.0, 100.0), (LARGE, 1.0, 100.0))
     books = books_of(sync, JobRecord(user_counts=OWN), runs)

@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
-from optimus.jobs import TargetLoss
-from optimus.lifecycle.workloads import UsualLengths, default_workload, provided
+from optimus.jobs import TargetLoss, default_workload
+from optimus.lifecycle.workloads import UsualLengths, provided
 from optimus.models.earlier_runs import run_of
 from optimus.models.prior import usual_total
 from optimus.progress.types import NOTHING, EarlierRun, RunLengths

@@ -119,8 +119,21 @@ def test_another_goal_can_be_asked_about() -> None:
     assert forecast_of(after(15), TargetLoss(0.3)).remaining_epochs == pytest.approx(5)
 
 
-def test_with_a_batch_for_each_worker_steps_shrink_as_workers_grow() -> None:
+def test_an_unchanged_learning_rate_needs_as_many_steps_of_more_sync_workers() -> None:
+    """So that none of them ends sooner."""
     own = Batch(16, BatchScope.WORKER)
+    found = forecast_of(after(15), batch=own)
+    assert not found.batch_per_worker
+    left = found.remaining_steps
+    for workers in (1, 2, 4):
+        rate = found.speed.steps_per_second(2, workers)
+        assert found.at(Counts(2, workers)) == pytest.approx(float(left / rate))
+
+
+def test_with_a_batch_for_each_worker_and_a_rate_that_follows_steps_shrink_as_workers_grow() -> (
+    None
+):
+    own = Batch(16, BatchScope.WORKER, rate_follows=True)
     measured = samples(Counts(1, 1), Counts(2, 1), Counts(4, 4), Counts(1, 4), Counts(2, 4))
     latest = replace(sample(Counts(1, 2), speed(Counts(1, 2))), at=9.0)
     found = forecast_of(after(15, samples=(*measured, latest)), batch=own)
@@ -131,7 +144,7 @@ def test_with_a_batch_for_each_worker_steps_shrink_as_workers_grow() -> None:
 
 
 def test_the_workers_at_which_steps_were_counted_are_those_of_the_newest_sample() -> None:
-    own = Batch(16, BatchScope.WORKER)
+    own = Batch(16, BatchScope.WORKER, rate_follows=True)
     newest = replace(sample(Counts(1, 4), speed(Counts(1, 4))), at=9.0)
     older = replace(sample(Counts(1, 1), speed(Counts(1, 1))), at=8.0)
     others = samples(Counts(2, 1), Counts(1, 2), Counts(2, 4))

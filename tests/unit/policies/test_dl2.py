@@ -148,7 +148,9 @@ class TestFile:
         np.savez(file, **values)
         with pytest.raises(ValueError, match=why) as problem_found:
             policy_named("dl2", {"weights": str(file)})
-        assert "weights that `optimus train` has written are expected" in str(problem_found.value)
+        assert "weights that `benchmarks.train_dl2` has written are expected" in str(
+            problem_found.value
+        )
 
     @cases(
         "content",
@@ -161,7 +163,7 @@ class TestFile:
                 np.save(opened, np.ones(3))
         else:
             file.write_bytes(content)
-        with pytest.raises(ValueError, match="`optimus train` has written are expected"):
+        with pytest.raises(ValueError, match=r"`benchmarks\.train_dl2` has written are expected"):
             policy_named("dl2", {"weights": str(file)})
 
     def test_a_file_that_is_not_there_and_other_options_are_refused(self) -> None:

@@ -1,17 +1,15 @@
-"""Figures, intervals, files and plots."""
+"""Figures, intervals and files."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
 from optimus.cli.simulate import summary_table
 from optimus.resources import Resources
 from optimus.simulator.files import FORECAST_COLUMNS, JOB_COLUMNS, TIMELINE_COLUMNS, results, write
 from optimus.simulator.forecasts import LoggedForecast
-from optimus.simulator.plots import PLOTS, completion_and_tasks
 from optimus.simulator.results import GPU, JobResult, Simulation, TimelinePoint
 from optimus.simulator.summary import FIGURES, Estimate, summarise, verdict
 
@@ -169,24 +167,3 @@ class TestFiles:
         ).splitlines()
         assert [line.split()[0] for line in lines] == ["policy", "ours", "drf"]
         assert lines[2].split()[-2:] == ["-", "-"]
-
-
-class TestPlots:
-    @pytest.mark.parametrize("draw", [*PLOTS.values(), completion_and_tasks])
-    @pytest.mark.parametrize("policies", [("ours",), ("ours", "drf", "fifo", "srtf", "tetris")])
-    def test_every_policy_is_in_the_picture(self, draw: object, policies: tuple[str, ...]) -> None:
-        figure = Figure(layout="constrained")
-        draw(figure, [simulation(name, seed) for name in policies for seed in (1, 2)])  # type: ignore[operator]  # pytest
-        figure.draw_without_rendering()
-        axes = figure.get_axes()
-        named = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
-        named |= {label for each in axes for label in each.get_legend_handles_labels()[1]}
-        named |= {each.get_title() for each in axes}
-        assert set(policies) <= named
-
-    def test_policies_without_forecasts_show_a_sentence_instead(self) -> None:
-        figure = Figure()
-        PLOTS["forecasts"](figure, [replace(simulation(), forecasts=())])
-        assert "none of these policies makes forecasts" in {
-            text.get_text() for text in figure.get_axes()[0].texts
-        }

@@ -1,4 +1,4 @@
-"""A pytest plugin: marks tests by their folder, and hands folders out, longest first."""
+"""A pytest plugin: marks tests by their folder or file, and hands folders out, longest first."""
 
 import os
 from collections.abc import Generator
@@ -9,18 +9,27 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped] 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Read from the project's configuration which folders take longest."""
+    """Read from the project's configuration which folders take longest, and what a release runs."""
     parser.addini(
         "longest_first", "folders below tests/ that begin first, in this order", "linelist", []
+    )
+    parser.addini(
+        "release",
+        "folders and files below tests/ that only `make test-release` runs",
+        "linelist",
+        [],
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by their folder."""
+    """Mark tests by their folder or file."""
+    release = [config.rootpath / "tests" / name for name in config.getini("release")]
     for item in items:
         for kind in ("integration", "e2e"):
             if kind in item.path.parts:
                 item.add_marker(kind)
+        if any(item.path.is_relative_to(each) for each in release):
+            item.add_marker("release")
     ranks = {folder: rank for rank, folder in enumerate(config.getini("longest_first"))}
     items.sort(key=lambda item: ranks.get(_folder(item.nodeid), len(ranks)))
 

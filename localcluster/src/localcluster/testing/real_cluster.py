@@ -34,7 +34,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Build what parallel processes need before they begin."""
     if session.config.pluginmanager.hasplugin("dsession") and not session.config.option.collectonly:
         build_control_plane()
-        framework_environments(PlainProgress())
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from localcluster.__main__ import main
 from localcluster.cluster import LocalCluster
 from localcluster.components import Component, node_agent
 from localcluster.embedded import backend

@@ -1,20 +1,17 @@
 """What other counts would mean for a job."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
-from optimus.allocation import Allocation, AllocationProblem, per_pool
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
-from optimus.policies.fifo import FifoPolicy
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from optimus.what_if.counts import CountsQuestion, DecisionBasis, WhatIf, answer
@@ -91,31 +88,6 @@ def test_without_a_forecast_it_says_why() -> None:
     assert "forecast" in asked(Counts(2, 4), forecast=None).problem
 
 
-def arrived(copy: ClusterCopy, name: str = "resnet-0", query: str = "") -> dict[str, Any]:
-    feed = PageFeed()
-    feed.take(copy)
-    answered = (
-        create_page(feed, DecisionSettings(), sample_display())
-        .test_client()
-        .get(f"/api/arrival/team-a/{name}?{query}")
-    )
-    assert answered.status_code == 200
-    found: dict[str, Any] = answered.get_json()["answer"]
-    return found
-
-
-def test_another_job_like_one_starts_where_there_is_room_and_ends_after_the_whole_training() -> (
-    None
-):
-    copy = SampleCluster(4).copy()
-    found = arrived(copy)
-    assert found["starts"] == {"low": 0, "median": 0, "high": 0}
-    _, forecast = job(copy)
-    assert found["ends"]["median"] > forecast.at(Counts(2, 2))
-    assert found["ends"]["low"] < found["ends"]["median"] < found["ends"]["high"]
-    assert (found["waits_for"], found["refusal"]) == ([], "")
-
-
 def test_the_page_asks_by_the_settings_of_its_process() -> None:
     """The price of a restart, the least gain, the policy and the room kept for rescales."""
     feed, copy = PageFeed(), SampleCluster(4).copy()
@@ -142,48 +114,12 @@ def test_the_page_asks_by_the_settings_of_its_process() -> None:
     assert asked_page.get(path).get_json()["answer"]["why_not_moved"] == "paused by its user"
 
 
-def test_another_job_is_planned_by_the_policy_of_the_process() -> None:
-    copy = SampleCluster(4).copy()
-    small = replace(copy.observation.snapshot, nodes=copy.observation.snapshot.nodes[:1])
-    feed = PageFeed()
-    feed.take(replace(copy, observation=replace(copy.observation, snapshot=small)))
-    asked_of = []
-
-    class Fifo(FifoPolicy):
-        """Notes that it was asked."""
-
-        def allocate(self, problem: AllocationProblem) -> Allocation:
-            asked_of.append(problem)
-            return super().allocate(problem)
-
-    page = create_page(
-        feed, replace(SETTINGS, policy=per_pool(Fifo())), sample_display()
-    ).test_client()
-    assert page.get("/api/arrival/team-a/resnet-0?workers=9").status_code == 200
-    assert asked_of
-
-
 def at_least(copy: ClusterCopy, workers: int) -> ClusterCopy:
     """The first job may not have fewer workers."""
     found, _ = job(copy)
     assert found.job is not None
     bounded = replace(found.job, bounds=CountBounds(min_ps=2, min_workers=workers))
     return replace(copy, jobs={**copy.jobs, "uid-0": found._replace(job=bounded)})
-
-
-def test_a_standby_whose_profiles_store_no_training_knows_no_end() -> None:
-    copy = SampleCluster(4).copy()
-    unknown = {uid: each._replace(progress=None, forecast=None) for uid, each in copy.jobs.items()}
-    found = arrived(replace(copy, leads=False, jobs=unknown))
-    assert found["starts"] == {"low": 0, "median": 0, "high": 0}
-    assert found["ends"] is None
-
-
-def test_one_that_is_too_large_waits_with_the_reason() -> None:
-    copy = at_least(SampleCluster(4).copy(), 1000)
-    found = arrived(copy, query="ps=2&workers=1000")
-    assert (found["starts"], found["ends"]) == (None, None)
-    assert "does not fit" in found["refusal"]
 
 
 def with_quota(copy: ClusterCopy, room: int, *uids: str) -> ClusterCopy:
@@ -195,7 +131,7 @@ def with_quota(copy: ClusterCopy, room: int, *uids: str) -> ClusterCopy:
     return replace(copy, observation=replace(copy.observation, snapshot=snapshot))
 
 
-def test_quotas_hold_back_other_counts_and_another_job() -> None:
+def test_quotas_hold_back_other_counts() -> None:
     copy = with_quota(at_least(SampleCluster(4).copy(), 2), 4, "uid-0")
     found = asked(Counts(2, 6), copy)
     assert found.fits is False
@@ -208,11 +144,6 @@ def test_quotas_hold_back_other_counts_and_another_job() -> None:
         .get("/api/what-if/team-a/resnet-0?workers=6")
     )
     assert other.get_json()["answer"]["refusal"] == found.refusal
-    new = arrived(copy)
-    assert new["refusal"].startswith("quota pods of namespace team-a leaves 0 of pods")
-    assert new["waits_for"] == ["team-a/resnet-0"]
-    assert new["starts"]["median"] > 0
-    assert new["ends"]["median"] > new["starts"]["median"]
 
 
 @pytest.mark.parametrize("query", ["", "workers=x", "workers=-3&ps=0", "workers=999999999"])
@@ -226,5 +157,3 @@ def test_strange_counts_are_answered(query: str) -> None:
     assert 1 <= found["ps"] <= 10_000
     assert 1 <= found["workers"] <= 10_000
     assert client.get("/api/what-if/team-a/none").status_code == 404
-    assert client.get(f"/api/arrival/team-a/resnet-0?{query}").status_code == 200
-    assert client.get("/api/arrival/team-a/none").status_code == 404

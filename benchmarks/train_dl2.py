@@ -1,0 +1,141 @@
+"""Weights of the policy `dl2`, learned in drawn jobs of a setting.
+
+``python -m benchmarks.train_dl2 --output FILE.npz [--resume FILE.npz] [--steps N] [--processes N]``
+writes them, and prints the completion times beside those of ``optimus`` on other traces."""
+
+import argparse
+import time
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.gym import SlotTrace, mean_slots, with_errors
+from benchmarks.learning import Adam, Lesson, MakeTrace, improve
+from benchmarks.lessons import SETTING, trace_of_testbed
+from optimus.allocation.scorer import FEATURES, Learned, Scorer, Values
+from optimus.cli.arguments import whole_number
+from optimus.cli.executors import Map, add_executor_arguments, executor
+from optimus.policies.dl2 import Dl2Policy
+from optimus.policies.optimus import OptimusPolicy
+
+_STEPS: Final = 20
+_EPISODES: Final = 16
+"""Of a step."""
+_MINUTES: Final = 10
+_RATE: Final = 1e-2
+_LARGEST_ERROR: Final = 0.1
+_LEARNED: Final = 2_000_000
+"""The first seed of the traces of the policy gradient."""
+_COMPARED: Final = range(3_000_000, 3_000_030)
+_SAVE_EVERY: Final = 20
+
+
+def main() -> None:
+    """Learn, write the weights, and compare them with `optimus` on other traces."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add, amount = parser.add_argument, whole_number(1)
+    add("--output", type=Path, required=True, metavar="FILE.npz", help="write the weights here")
+    add("--resume", type=Path, metavar="FILE.npz", help="go on from these weights")
+    add("--seed", type=whole_number(0), default=1, metavar="N", help="of new weights")
+    add("--steps", type=whole_number(0), default=_STEPS, metavar="N", help="of policy gradient")
+    minutes = f"end after so many minutes, whatever is left to do (default: {_MINUTES})"
+    add("--minutes", type=amount, default=_MINUTES, metavar="N", help=minutes)
+    add_executor_arguments(parser)
+    options = parser.parse_args()
+    with executor(options, _EPISODES) as run:
+        training = train(options, run)
+        ratio = _compared(training.learned, run)
+    learned = training.learned
+    spread = 1.96 * float(ratio.std(ddof=1)) / len(ratio) ** 0.5
+    print(
+        f"weights {learned.mark} after {learned.steps} steps, written to {options.output}\n"
+        f"completion time divided by that of optimus on the true speeds, on {len(ratio)} traces"
+        f" that were not trained on:\n{ratio.mean():.3f} ± {spread:.3f}, worst {ratio.max():.3f}"
+    )
+
+
+def train(options: argparse.Namespace, run: Map[Any, Any]) -> "Training":
+    """The weights after the steps that the options ask for, written as they are learned."""
+    training = _begun(options)
+    end = time.monotonic() + 60 * options.minutes
+    for number in range(options.steps):
+        if time.monotonic() > end:
+            break
+        training.step(run)
+        if number % _SAVE_EVERY == _SAVE_EVERY - 1:
+            _write(training.learned, options.output)
+    _write(training.learned, options.output)
+    return training
+
+
+@lru_cache(maxsize=4)
+def lesson_trace(seed: int) -> SlotTrace:
+    """A trace to learn in: every other one with forecasts that are wrong by up to a tenth."""
+    trace = trace_of_testbed(seed)
+    if seed % 2 == 0:
+        return trace
+    draw = np.random.default_rng(seed)
+    return with_errors(trace, draw.uniform(0, _LARGEST_ERROR), draw)
+
+
+@dataclass(slots=True)
+class Training:
+    """Weights while they are learned. Moments of Adam begin anew where training is resumed."""
+
+    learned: Learned
+    adam: Adam = field(default_factory=lambda: Adam(_RATE))
+
+    def step(self, run: Map[Any, Any]) -> None:
+        """One step of the policy gradient on a trace of its own."""
+        before = self.learned
+        trace = _LEARNED + before.seed * 100_000 + before.steps
+        draws = ((before.seed, before.steps, number) for number in range(_EPISODES))
+        lessons = [Lesson(lesson_trace, trace, before.scorer, draw) for draw in draws]
+        episodes = tuple(run(Lesson.play, lessons))
+        seen = np.concatenate([each for episode in episodes for each in episode.features])
+        self.learned = Learned(
+            improve(before.scorer, episodes, self.adam),
+            np.minimum(before.low, seen.min(axis=0)),
+            np.maximum(before.high, seen.max(axis=0)),
+            before.setting,
+            before.seed,
+            before.steps + 1,
+        )
+
+
+def _begun(options: argparse.Namespace) -> Training:
+    if options.resume is not None:
+        return Training(Learned.load(str(options.resume)))
+    nothing = np.zeros(len(FEATURES))
+    return Training(Learned(Scorer.drawn(options.seed), nothing, nothing, SETTING, options.seed, 0))
+
+
+def _write(learned: Learned, file: Path) -> None:
+    """Whole or not at all."""
+    beside = file.with_name(f".{file.name}.part")
+    with beside.open("wb") as opened:
+        learned.save(opened)
+    beside.replace(file)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Comparison:
+    make: MakeTrace
+    learned: Learned
+
+    def ratio(self, seed: int) -> float:
+        """The mean completion time divided by that of `optimus`."""
+        trace, usual = self.make(seed), OptimusPolicy()
+        return mean_slots(trace, Dl2Policy(self.learned, usual)) / mean_slots(trace, usual)
+
+
+def _compared(learned: Learned, run: Map[Any, Any]) -> Values:
+    """Trace by trace, in traces that were not trained on."""
+    return np.array(list(run(_Comparison(trace_of_testbed, learned).ratio, _COMPARED)))
+
+
+if __name__ == "__main__":
+    main()
