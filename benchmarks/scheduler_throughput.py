@@ -133,14 +133,8 @@ class Api:
 @contextmanager
 def cluster_of(nodes: int) -> Iterator[Api]:
     """A control plane with nodes that nothing runs on, its controllers frozen."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        LocalCluster(
-            "throughput",
-            backend=Backend.REAL,
-            binaries=pod_groups().programs(Path(folder), "kube-apiserver"),
-        ) as cluster,
-    ):
+    flags = pod_groups().flags("kube-apiserver")
+    with LocalCluster("throughput", backend=Backend.REAL, flags=flags) as cluster:
         client = cluster.api_client()
         api = Api(cluster, str(client.configuration.host), client.rest_client.pool_manager)
         api.send("POST", "/api/v1/namespaces", msgspec.json.encode({"metadata": {"name": "ns"}}))

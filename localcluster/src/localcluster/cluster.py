@@ -40,14 +40,14 @@ class LocalCluster:
 
     `nodes` may be empty: then no node agent runs. `state_dir` is kept (logs, events) after the end;
     without one, everything lies in a temporary folder that goes. `training_operator` is the version
-    of a real one (see
-    `localcluster.binaries.modules.OPERATORS`). `images` maps image names of examples to their
-    virtual environments (or to the sentence why there is none); `agent` holds further fields of the
-    node agent's configuration. With `audit` a real API server logs requests that are no reads to
-    `paths.audit_log`. Set `progress` before the start to hear of it in another way than by
+    of a real one (see `localcluster.binaries.modules.OPERATORS`). `images` maps image names of
+    examples to their virtual environments (or to the sentence why there is none); `agent` holds
+    further fields of the node agent's configuration. With `audit` a real API server logs requests
+    that are no reads to `paths.audit_log`; `flags` are further ones of the real components, by
+    name. Set `progress` before the start to hear of it in another way than by
     lines on stderr."""
 
-    def __init__(  # noqa: PLR0913 - the last six are options, by keyword only
+    def __init__(  # noqa: PLR0913 - the last seven are options, by keyword only
         self,
         name: str,
         nodes: Sequence[NodeSpec] = (),
@@ -57,6 +57,7 @@ class LocalCluster:
         agent: Mapping[str, Any] | None = None,
         backend: Backend = Backend.REAL,
         audit: bool = False,
+        flags: Mapping[str, Sequence[str]] | None = None,
         training_operator: str = DEFAULT_OPERATOR,
     ) -> None:
         self.name = name
@@ -65,7 +66,7 @@ class LocalCluster:
         self._images = images
         self._agent = dict(agent or {})
         self.backend = Backend(backend)
-        self._audit = audit
+        self._audit, self._flags = audit, dict(flags or {})
         self.training_operator = training_operator
         if self.backend is Backend.EMBEDDED:
             refuse_other_operator(training_operator)
@@ -136,6 +137,7 @@ class LocalCluster:
             agent,
             ephemeral=self._state_dir is None,
             audit=self._audit,
+            flags=self._flags,
         )
 
     @property

@@ -32,11 +32,10 @@ ZONES = {"node-1": "east", "node-2": "east", "node-3": "west", "node-4": "west"}
 
 
 @pytest.fixture(scope="module")
-def own(shown: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def own(shown: Shown) -> Iterator[LocalCluster]:
     """Four nodes of four CPUs in two zones; its kube-scheduler knows PodGroups."""
-    folder = pod_groups().programs(tmp_path_factory.mktemp("with-gates"))
     nodes = numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})
-    with LocalCluster("groups", nodes, binaries=folder) as cluster, shown(cluster):
+    with LocalCluster("groups", nodes, flags=pod_groups().flags()) as cluster, shown(cluster):
         with cluster.api_client() as client:
             join_groups(Api(client))
         for node, zone in ZONES.items():

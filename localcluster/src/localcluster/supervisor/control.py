@@ -43,6 +43,7 @@ class ClusterSpec:
     agent: Mapping[str, Any] = field(default_factory=dict)
     ephemeral: bool = False
     audit: bool = False
+    flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def backend(self) -> Backend:

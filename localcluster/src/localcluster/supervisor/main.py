@@ -9,8 +9,9 @@ import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from localcluster import bootstrap, components, webhook
@@ -86,7 +87,8 @@ def _attempt(paths: ClusterPaths, spec: ClusterSpec, supervisor: Supervisor) -> 
     agent = [components.node_agent(paths)] if spec.nodes else []
     if spec.binaries is None:
         return supervisor.run(backend.stages(paths, agent))
-    return supervisor.run(_real_stages(paths, spec.binaries, agent, audit=spec.audit))
+    stages = _real_stages(paths, spec.binaries, agent, audit=spec.audit)
+    return supervisor.run([_with_flags(stage, spec.flags) for stage in stages])
 
 
 def _real_stages(
@@ -113,6 +115,14 @@ def _real_stages(
             ]
         ),
     ]
+
+
+def _with_flags(stage: Stage, flags: Mapping[str, Sequence[str]]) -> Stage:
+    components = [
+        replace(each, command=(*each.command, *flags.get(each.name, ())))
+        for each in stage.components
+    ]
+    return replace(stage, components=components)
 
 
 @contextmanager

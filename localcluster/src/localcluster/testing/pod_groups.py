@@ -2,12 +2,10 @@
 default in both."""
 
 import os
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from localcluster.binaries.locate import KUBERNETES_VARIABLE, resolve
+from localcluster.binaries.locate import KUBERNETES_VARIABLE
 from localcluster.binaries.modules import DEFAULT_KUBERNETES
-from localcluster.progress import PlainProgress
 
 GROUP: Final = "scheduling.k8s.io"
 
@@ -26,20 +24,14 @@ class PodGroups(NamedTuple):
         """The path of the API."""
         return f"/apis/{GROUP}/{self.version}"
 
-    def programs(self, folder: Path, *names: str) -> Path:
-        """``folder`` with scripts that run these programs of the control plane, each with its
-        flags for PodGroups."""
-        flags = {
-            "kube-apiserver": f"{self.gates} --runtime-config={GROUP}/{self.version}=true",
-            "kube-controller-manager": "--feature-gates=GenericWorkload=true",
-            "kube-scheduler": self.gates,
+    def flags(self, *names: str) -> dict[str, tuple[str, ...]]:
+        """The flags for PodGroups of these components of the control plane, or of all."""
+        flags: dict[str, tuple[str, ...]] = {
+            "kube-apiserver": (self.gates, f"--runtime-config={GROUP}/{self.version}=true"),
+            "kube-controller-manager": ("--feature-gates=GenericWorkload=true",),
+            "kube-scheduler": (self.gates,),
         }
-        built = resolve(PlainProgress())
-        for name in names or flags:
-            program = folder / name
-            program.write_text(f'#!/bin/sh\nexec {built[name]} "$@" {flags[name]}\n')
-            program.chmod(0o755)
-        return folder
+        return {name: flags[name] for name in names or flags}
 
 
 def pod_groups() -> PodGroups:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from localcluster.__main__ import main
 from localcluster.cluster import LocalCluster
 from localcluster.components import Component, node_agent
 from localcluster.embedded import backend
@@ -69,14 +68,6 @@ def test_what_the_embedded_back_end_lacks_is_refused_with_a_message(
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(KubectlError, match="there is no kubectl on PATH"):
         cluster.kubectl("get", "nodes")
-
-
-def test_programs_and_their_stand_ins_cannot_both_be_asked_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["up", "--embedded", "--binaries", "/somewhere"])
-    assert "not allowed with argument" in capsys.readouterr().err
 
 
 def test_the_image_of_kube_scheduler_is_a_program_of_this_repository() -> None:

@@ -1,10 +1,7 @@
 """Status errors of the API server, in the real server's words."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
-
-import msgspec
 
 from localcluster.embedded.apiserver.kinds import Json, Resource
 
@@ -18,10 +15,7 @@ class StatusError(Exception):
 
     def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
         super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.details = details
+        self.code, self.reason, self.message, self.details = code, reason, message, details
 
     @property
     def status(self) -> Json:
@@ -35,51 +29,12 @@ class StatusError(Exception):
         return {**body, "code": self.code}
 
 
-@dataclass(frozen=True)
-class FieldError:
-    """What is wrong with one field. `reason` is that of a cause, as in FieldValueInvalid."""
-
-    reason: str
-    field: str
-    message: str
-
-    @property
-    def sentence(self) -> str:
-        """The error with its field."""
-        return f"{self.field}: {self.message}"
-
-
-def required(field: str, why: str = "") -> FieldError:
-    """A field is missing."""
-    return FieldError("FieldValueRequired", field, f"Required value{': ' if why else ''}{why}")
-
-
-def invalid_value(field: str, value: object, why: str) -> FieldError:
-    """A field has a bad value."""
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {why}")
-
-
-def forbidden_field(field: str, why: str) -> FieldError:
-    """A field may not be set or changed."""
-    return FieldError("FieldValueForbidden", field, f"Forbidden: {why}")
-
-
-def shown(value: object) -> str:
-    """Return a value as messages show it."""
-    return f'"{value}"' if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def invalid(resource: Resource, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """An object has fields that are wrong."""
-    listed = list(errors)
-    sentences = list(dict.fromkeys(each.sentence for each in listed))
+def invalid(resource: Resource, name: str, errors: Iterable[str]) -> StatusError:
+    """An object has fields that are wrong; each error begins with the field."""
+    sentences = list(dict.fromkeys(errors))
     text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
-    causes = [
-        {"reason": each.reason, "message": each.message, "field": each.field} for each in listed
-    ]
-    details = {**_details(name, resource.group, resource.kind), "causes": causes}
     message = f'{resource.qualified_kind} "{name}" is invalid: {text}'
-    return StatusError(422, "Invalid", message, details)
+    return StatusError(422, "Invalid", message, _details(name, resource.group, resource.kind))
 
 
 def not_found(resource: Resource, name: str) -> StatusError:
@@ -112,13 +67,10 @@ def precondition_failed(resource: Resource, name: str, why: str) -> StatusError:
     return StatusError(409, "Conflict", message, details)
 
 
-def forbidden(
-    resource: Resource, name: str, why: str, causes: list[Json] | None = None
-) -> StatusError:
+def forbidden(resource: Resource, name: str, why: str) -> StatusError:
     """Admission refuses the request."""
-    details = _details(name, resource.group, resource.plural)
-    details.update({"causes": causes} if causes else {})
     message = f'{resource.store_key} "{name}" is forbidden: {why}'
+    details = _details(name, resource.group, resource.plural)
     return StatusError(403, "Forbidden", message, details)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from localcluster.embedded.apiserver.errors import FieldError, forbidden_field, invalid_value
 from localcluster.embedded.apiserver.kinds import Json, Resource
 
 _WRITABLE: Final = ("generateName", "labels", "annotations", "ownerReferences", "finalizers")
@@ -52,15 +51,15 @@ def with_generation(resource: Resource, before: Json, new: Json) -> Json:
     return {**new, "metadata": {**new["metadata"], "generation": generation}}
 
 
-def metadata_errors(body: Json, old: Json) -> Iterator[FieldError]:
+def metadata_errors(body: Json, old: Json) -> Iterator[str]:
     """Yield which immutable fields of the metadata a caller changed."""
     metadata, before = body.get("metadata") or {}, old["metadata"]
     for key in ("uid", "deletionTimestamp"):
         if metadata.get(key) and metadata[key] != before.get(key):
-            yield invalid_value(f"metadata.{key}", metadata[key], "field is immutable")
+            yield f'metadata.{key}: Invalid value: "{metadata[key]}": field is immutable'
     held = before.get("finalizers") or ()
     added = [each for each in metadata.get("finalizers") or () if each not in held]
     if before.get("deletionTimestamp") and added:
         names = ", ".join(f'"{each}"' for each in added)
-        why = "no new finalizers can be added if the object is being deleted, found new finalizers"
-        yield forbidden_field("metadata.finalizers", f"{why} []string{{{names}}}")
+        why = "Forbidden: no new finalizers can be added if the object is being deleted, found new"
+        yield f"metadata.finalizers: {why} finalizers []string{{{names}}}"

@@ -21,9 +21,7 @@ from localcluster.embedded.apiserver.errors import (
     conflict,
     forbidden,
     invalid,
-    invalid_value,
     not_found,
-    required,
 )
 from localcluster.embedded.apiserver.kinds import NAMESPACES, NODES, PODS, Json, Kinds, Resource
 from localcluster.embedded.apiserver.metadata import (
@@ -135,7 +133,7 @@ class Objects:
             name = f"{given['generateName']}{self._suffix()}"
         if not name:
             why = "name or generateName is required"
-            raise invalid(resource, "", [required("metadata.name", why)])
+            raise invalid(resource, "", [f"metadata.name: Required value: {why}"])
         uid = str(UUID(int=self.random.getrandbits(128), version=4))
         metadata = new_metadata(given, name, target.namespace, uid, self.now())
         if resource.custom or resource.counts_generations:
@@ -149,11 +147,8 @@ class Objects:
         if found is None:
             raise not_found(NAMESPACES, namespace)
         if is_terminating(found.body):
-            text = f"namespace {namespace} is being terminated"
             why = f"unable to create new content in namespace {namespace} because it is being "
-            cause = {"reason": "NamespaceTerminating", "message": text}
-            causes = [{**cause, "field": "metadata.namespace"}]
-            raise forbidden(resource, name, f"{why}terminated", causes)
+            raise forbidden(resource, name, f"{why}terminated")
 
     def _with_defaults(self, resource: Resource, body: Json) -> Json:
         """Return a new object with its defaults, after admission. Raises StatusError."""
@@ -222,8 +217,8 @@ def check_replaces(target: Target, body: Json) -> None:
     """Refuse a replacement of a custom resource without a version. Raises StatusError."""
     if target.resource.custom and not (body.get("metadata") or {}).get("resourceVersion"):
         why = "must be specified for an update"
-        errors = [invalid_value("metadata.resourceVersion", 0, why)]
-        raise invalid(target.resource, target.name, errors)
+        error = f"metadata.resourceVersion: Invalid value: 0: {why}"
+        raise invalid(target.resource, target.name, [error])
 
 
 def _check_namespace_of(target: Target, metadata: Json) -> None:

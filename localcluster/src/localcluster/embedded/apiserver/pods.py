@@ -6,12 +6,7 @@ server as far as a scheduler, an operator or a node agent sees them. Fields are 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from localcluster.embedded.apiserver.errors import (
-    FieldError,
-    conflict,
-    forbidden,
-    forbidden_field,
-)
+from localcluster.embedded.apiserver.errors import conflict, forbidden
 from localcluster.embedded.apiserver.kinds import PODS, Json
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, not a secret
@@ -139,13 +134,13 @@ def _mount(container: Json, volume: str) -> Json:
     return {**container, "volumeMounts": [*mounts, mount]}
 
 
-def nomination_errors(pod: Json, old: Json) -> Iterator[FieldError]:
+def nomination_errors(pod: Json, old: Json) -> Iterator[str]:
     """Yield what is wrong with a pod that is nominated though it is bound: a write that is late."""
     nominated = (pod.get("status") or {}).get("nominatedNodeName")
     before = (old.get("status") or {}).get("nominatedNodeName")
     if nominated and nominated != before and pod["spec"].get("nodeName"):
         why = "may not be set on pods that are already bound to a node"
-        yield forbidden_field("status.nominatedNodeName", why)
+        yield f"status.nominatedNodeName: Forbidden: {why}"
 
 
 def bound(pod: Json, binding: Json, now: str) -> Json:
