@@ -426,7 +426,7 @@ class TestBadInput:
                 ": at least 10 completed epochs are expected, 2 found",
             ),
             "no log": (["hello"], "no training loss was found in 1 lines"),
-            "an empty file": ([""], "no training loss was found in 1 lines"),
+            "an empty file": ([""], "this file is empty"),
         },
     )
     def test_an_invalid_log_is_reported_in_one_line(

@@ -50,8 +50,8 @@ SCRIPTS: Final = {
 """Code, the exit status, and what is printed."""
 
 
-def test_every_module_has_a_script() -> None:
-    assert {path.stem for path in SOURCES.glob("*.py")} == {*SCRIPTS, "__init__"}
+def test_every_module_that_a_script_imports_has_one() -> None:
+    assert {path.stem for path in SOURCES.glob("*.py")} == {*SCRIPTS, "__init__", "balance"}
 
 
 @pytest.mark.parametrize("version", [None, "3.8", "3.12"])
