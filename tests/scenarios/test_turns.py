@@ -33,7 +33,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/optimus-system/leases/optimus-a
 
 @pytest.fixture(
     params=[
-        pytest.param(Backend.EMBEDDED, id="embedded"),
+        pytest.param(Backend.EMBEDDED, id="embedded", marks=pytest.mark.release),
         pytest.param(Backend.REAL, id="real", marks=pytest.mark.e2e),
     ]
 )

@@ -65,7 +65,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def _advice(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     capsys.readouterr()
-    assert main(["advise", "-o", "json", "--kubeconfig", str(kubeconfig)]) == 0
+    assert main(["advise", "--json", "--kubeconfig", str(kubeconfig)]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
