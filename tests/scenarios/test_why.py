@@ -34,7 +34,7 @@ def test_optimus_why_shows_what_a_waiting_job_lacks(
     assert "workers of 2.5 cpu lack a place" in text
     assert "cpu is short" in text
     assert "What you can do:" in text
-    assert main([*asked, "-o", "json"]) == 0
+    assert main([*asked, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "waiting"
     scenario.delete(first)
     scenario.wait_bound(second)

@@ -146,3 +146,15 @@ def test_a_gang_waits_for_what_it_names(change: str) -> None:
     shown[change]()
     cluster.plan()
     assert [cluster.place(name) for name in names] == ["n1", "n1"]
+
+
+def test_pods_that_have_ended_keep_their_devices_until_the_claim_is_released(
+    cluster: DeviceCluster,
+) -> None:
+    (name, *_) = first = cluster.two("a")
+    cluster.place_all(first)
+    claim = cluster.allocate(cluster.pods[name], "gpu-0", "n1")
+    cluster.change(cluster.pods[name], phase="Succeeded")
+    assert cluster.left("n1") == 0
+    cluster.events.claim(claim, None)
+    assert cluster.left("n1") == 1

@@ -10,7 +10,7 @@ from extender.filter import FilterResult, filter_nodes
 from extender.gang_binding import BindDeadline, BindWrites, GangBinding
 from extender.planner.gang_rests import GangRests
 from extender.settings import Settings
-from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS
+from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS, QUIET_SECONDS
 from optimus.jobs import NodeConstraints
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -202,4 +202,41 @@ def test_no_gang_follows_one_of_which_the_watch_does_not_show_the_bindings() -> 
     cluster.show()
     second, *_ = cluster.job("k", 1, 3)
     cluster.ask(second)
+    assert len(cluster.written) == 3
+
+
+def test_no_further_pod_is_bound_once_another_scheduler_has_bound_one() -> None:
+    cluster = Binding({"a": 3, "b": 3})
+    first, *_ = cluster.job("j", 2, 4)
+
+    def others_bind(pod: Pod) -> None:
+        if not cluster.written:
+            cluster.other("o", 1, "b")
+
+    cluster.refuses = others_bind
+    cluster.ask(first)
+    assert len(cluster.written) == 1, "the one that was on its way"
+    assert cluster.outcomes == ["conflict"] * 4 + ["bound in part"]
+
+
+def test_room_that_others_were_evicted_for_is_left_to_their_preemptor() -> None:
+    cluster = Binding({"a": 5})
+    preemptor = cluster.other("o", 2, priority=9)
+    cluster.change(preemptor, nominated_node="a")
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.ask(first, ["a"])
+    assert (cluster.written, cluster.outcomes) == ({}, ["passing pods"])
+    cluster.change(cluster.pods["o"], nominated_node=None)
+    cluster.ask(first, ["a"])
+    assert len(cluster.written) == 3
+
+
+def test_nothing_is_bound_while_the_watch_may_be_late() -> None:
+    cluster = Binding({"a": 9})
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.now += QUIET_SECONDS + 1
+    cluster.ask(first)
+    assert (cluster.written, cluster.outcomes) == ({}, ["late"])
+    cluster.job("k", 1, 0)
+    cluster.ask(first)
     assert len(cluster.written) == 3

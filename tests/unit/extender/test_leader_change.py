@@ -69,3 +69,15 @@ def test_a_gang_that_is_bound_in_part_keeps_its_room_although_its_nominations_ar
     cluster.lead()
     assert reasons(cluster, urgent) == {"job ns/urgent (0 PS + 1 worker) does not fit as a whole"}
     assert cluster.place(waits) == "a"
+
+
+def test_an_answer_of_an_earlier_term_gives_way_to_the_nomination_of_the_leader_between() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    names = cluster.job("j", 1, 1)
+    assert cluster.ask(names[0]).kept == ("a",)
+    cluster.adoption.release_all()
+    for name in names:
+        cluster.change(cluster.pods[name], nominated_node="b")
+    assert cluster.adoption.adopt_nominations() == ()
+    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
+    assert [cluster.place(name) for name in names] == ["b", "b"]

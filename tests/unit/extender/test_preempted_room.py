@@ -93,3 +93,23 @@ def test_a_mark_that_its_user_writes_is_no_way_around_the_queue() -> None:
     made.delete_pods("own")
     made.step()
     assert {name.split("-")[0] for name in made.cluster.planned_nodes()} == {"waits"}
+
+
+def test_a_process_that_does_not_lead_keeps_nothing() -> None:
+    made = PreemptingCluster({"a": 2})
+    made.run("low")
+    made.submit("high", priority=5)
+    made.state.leads = False
+    made.pause("low", "high")
+    made.step(2)
+    assert made.state.reservation_count() == 0
+
+
+def test_on_caches_that_are_too_old_nothing_is_kept() -> None:
+    made = PreemptingCluster({"a": 2})
+    made.run("low")
+    made.submit("high", priority=5)
+    made.state.why_too_old = lambda: "the copy of pods is 200 s old"
+    made.pause("low", "high")
+    made.step(2)
+    assert made.state.reservation_count() == 0

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from extender.state.cluster import ProfileRescale
 from optimus.jobs import Counts
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
@@ -160,3 +161,23 @@ def test_an_old_pod_does_not_release_what_is_held_for_its_successor(
     held = cluster.state.reservations.ledger.of_job("uid-j")
     cluster.change(cluster.pods[names[1]], **change)
     assert cluster.state.reservations.ledger.of_job("uid-j") == held
+
+
+@pytest.mark.parametrize("held", [Counts(0, 0), Counts(1, 1)])
+def test_what_a_jobs_user_brings_about_is_no_way_around_the_queue(held: Counts) -> None:
+    """A mark on a suspended job, or larger counts of one that runs."""
+    cluster = FakeCluster({"a": 4})
+    if any(held):
+        cluster.delete(*bound_job(cluster, *held))
+    cluster.spec("j", 1, 3)
+    cluster.now += 1
+    cluster.handlers.set_rescale(
+        "uid-j", ProfileRescale("uid-j", "forged", Counts(1, 3), False, held, by_user=True)
+    )
+    assert cluster.state.reservation_count() == 0
+    if any(held):
+        at_most = ProfileRescale("uid-j", "restart", Counts(1, 1), False, by_user=True)
+        cluster.handlers.set_rescale("uid-j", at_most)
+        assert cluster.state.reservation_count() == 2
+    else:
+        assert "uid-j" not in cluster.state.cluster.have_run
