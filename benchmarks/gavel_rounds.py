@@ -146,7 +146,7 @@ class Turn(NamedTuple):
 
 def read_trace(name: str) -> list[TraceJob]:
     """The jobs of a trace of Gavel's, each with its speeds."""
-    alone = json.loads((DATA / "throughputs.json").read_text())
+    alone = json.loads((DATA / "simulation_throughputs.json").read_text())
     together = json.loads((DATA / "colocated.json").read_text())
     jobs = []
     for line in (DATA / f"{name}.trace").read_text().splitlines():

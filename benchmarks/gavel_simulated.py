@@ -34,7 +34,7 @@ def compared(trace: str, gpus: Sequence[int]) -> Comparison:
     nodes = parse_nodes(
         [f"{count}:gpu=1,kind={kind}" for kind, count in zip(KINDS, gpus, strict=True)]
     )
-    submitted = read_gavel(DATA / f"{trace}.trace", DATA / "throughputs.json")
+    submitted = read_gavel(DATA / f"{trace}.trace", DATA / "simulation_throughputs.json")
     maker = SubmittedWorkload(trace, submitted, nodes)
     options = {name: chosen for name, (_, chosen) in THEIRS.items()}
     return Comparison(
