@@ -81,11 +81,11 @@ check-units:
 	$(PYTEST) -n 2 -m "$(HERE)" tests/unit
 
 check-localcluster:
-	$(PYTEST_LOCALCLUSTER) -n 1 -m "$(HERE)" tests/unit
+	$(PYTEST_LOCALCLUSTER) -n 1 -m "not e2e and not release" tests/unit
 
 test: $(READY) ## all checks, and the tests that need no Go and no browser: both processes on the embedded control plane
 	@$(MAKE) --no-print-directory check-code
-	$(PYTEST_LOCALCLUSTER) -n 3 -m "$(HERE)" tests/unit tests/integration
+	$(PYTEST_LOCALCLUSTER) -n 3 -m "not e2e and not release" tests/unit tests/integration
 	$(PYTEST) -n 3 -m "$(HERE)" tests/unit tests/integration tests/scenarios
 
 test-real: $(READY) ## the tests on a real control plane, which is built with Go the first time, and of the page in Chromium
