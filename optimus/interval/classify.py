@@ -24,7 +24,7 @@ from optimus.allocation.problem import (
 )
 from optimus.errors import NotReady
 from optimus.interval.growth import GrowthLimit, GrowthRule
-from optimus.interval.worth import FOR_EVER, Loan, chance_of_saving, training_at_risk
+from optimus.interval.worth import FOR_EVER, Loan, expected_gain, training_at_risk
 from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.models.speed.model import NEEDED_COUNTS
@@ -260,13 +260,6 @@ def saved_seconds(now: float | None, after: float | None) -> float:
     return 0.0 if now is None or after is None or now == after else now - after
 
 
-def needed_text(least_fraction: float, now_seconds: float, price_seconds: float) -> str:
-    """What a change must save to be worth it, in the parts that it is made of."""
-    needed = least_fraction * now_seconds + price_seconds
-    parts = f"{least_fraction * 100:g} % and {price_seconds:.0f} s for the restart"
-    return f"a move needs more than {needed:.0f} s ({parts})"
-
-
 class Eligibility(Enum):
     """What may happen to a job's counts in this interval."""
 
@@ -310,6 +303,9 @@ class Classified:
     price_seconds: float = 0.0
     """What a rescale costs it."""
 
+    age_seconds: float = 0.0
+    """Since it was submitted."""
+
     own: Counts | None = None
     """The counts that its user set, of a job whose counts may be others."""
 
@@ -338,16 +334,17 @@ class Classified:
             return 0.0
         return saved_seconds(self.seconds(self.job.counts), self.seconds(counts))
 
-    def chance(self, counts: Counts, loan: Loan) -> float:
-        """The probability that these counts save more than the rescale costs the job; what is
-        beyond its own is lent."""
+    def gain(self, counts: Counts, loan: Loan) -> float:
+        """By how much these counts are expected to lower the logarithm of its completion time;
+        what is beyond its own is lent."""
         if self.candidate is None:
             return 0.0
-        return chance_of_saving(
+        return expected_gain(
             self.candidate.forecast,
             self.job.counts,
             counts,
             self.price_of(counts),
+            self.age_seconds,
             FOR_EVER if self.is_within_own(counts) else loan,
         )
 
@@ -881,6 +878,7 @@ def _resizable(view: JobView) -> Classified:
         placement_failures=history.placement_failures,
         failed_counts=history.failed_counts,
         price_seconds=view.price_seconds,
+        age_seconds=view.at - job.created_at,
         own=view.own,
         lends=view.lends,
     )

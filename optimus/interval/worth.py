@@ -1,11 +1,11 @@
-"""What a move is worth: the probability that it saves more than it costs.
+"""What a move is worth: by how much it is expected to lower the logarithm of the completion time.
 
-A move from counts a to b saves T (1 - r) - c seconds: T is the time that is left at a, r how much
-of it is left at b, c the price of the rescale. T and r are taken as lognormal and independent: T by
-the interval of the forecast, r by what the speed model says of its error at both counts.
+A job that would be done after T more seconds at its present counts is done after c + r T at others:
+c is the price of the rescale; T has the forecast's own distribution, and r the one that the speed
+model gives for both counts.
 
-What a job has beyond its own counts is lent: it goes back to jobs that arrive, at the price of a
-second rescale, and saves only until then. Jobs arrive as a Poisson process, those of one submission
+Replicas beyond the user's own counts are *borrowed*: the next job that waits gets them back, which
+costs a second restart. Jobs arrive as a Poisson process, those of one submission
 at once, and a loan ends once they have used up what is free and what others return first. Their
 rate is told by how many have arrived since the first of the last few. Other namespaces
 than the borrower's use no more than one submission beyond twice what they hold: a namespace whose
@@ -24,16 +24,19 @@ import numpy as np
 
 from optimus.allocation import JobHistory
 from optimus.jobs import Counts, Job
+from optimus.models import Vector
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import TrainingProgress
 from optimus.resources import NONE, Resources, total
 
-_NORMAL: Final = NormalDist()
-_NORMAL_90: Final = _NORMAL.inv_cdf(0.9)
-_POINTS: Final = 24
-_QUANTILES: Final = tuple(_NORMAL.inv_cdf((n + 0.5) / _POINTS) for n in range(_POINTS))
+_POINTS: Final = 12
+_CHANCES: Final = (np.arange(_POINTS) + 0.5) / _POINTS
+_QUANTILES: Final = np.array([NormalDist().inv_cdf(each) for each in _CHANCES])
 """Equally likely values of a standard normal variable."""
+
+_LEAST_SECONDS: Final = 1.0
+"""The least age whose logarithm counts."""
 
 EXPECTED_SPREAD: Final = 0.7
 """Standard deviation of the logarithm of the work left where it is only assumed: what a wrong
@@ -68,11 +71,13 @@ class Loan:
     arrivals: int = 1
     per_second: float = 0.0
 
-    def chance_of_lasting(self, seconds: float) -> float:
-        """The probability that it lasts so long: that of fewer arrivals."""
-        from scipy.special import gammaincc  # late: see models/speed/curve.py
+    def quantiles(self) -> Vector:
+        """Equally likely values of how long it lasts: until so many have arrived."""
+        if not self.per_second:
+            return np.array([math.inf])
+        from scipy.special import gammaincinv  # late: see models/speed/curve.py
 
-        return float(gammaincc(self.arrivals, self.per_second * seconds))
+        return np.asarray(gammaincinv(self.arrivals, _CHANCES) / self.per_second)
 
     @property
     def mean_seconds(self) -> float:
@@ -200,29 +205,44 @@ def _exceeds(submissions: _Submissions, seconds: float, most: Resources) -> bool
     return any(number * each > most[name] for name, each in submissions.mean_demand.items())
 
 
-def chance_of_saving(
+def chance_of_saving(forecast: Forecast, now: Counts, then: Counts, price_seconds: float) -> float:
+    """The probability that a job gains by a move that costs it so many seconds."""
+    left, after = forecast.at(now), forecast.at(then)
+    if not (math.isfinite(left) and math.isfinite(after)):
+        return 1.0 if math.isfinite(after) else 0.0
+    work, ratios = _work_left(forecast, now), _time_ratios(forecast, now, then)
+    return float(np.mean(work[:, None] * (1 - ratios) > price_seconds))
+
+
+def expected_gain(
     forecast: Forecast,
     now: Counts,
     then: Counts,
     price_seconds: float,
+    age_seconds: float = 0.0,
     loan: Loan = FOR_EVER,
 ) -> float:
-    """The probability that a job gains by a move that costs it so many seconds, and as many again
-    once it has to give back."""
+    """By how much a move is expected to lower the logarithm of the job's completion time, its age
+    included: .05 is 5 % sooner.
+
+    What is lent goes back when the loan ends, at the same price; the rest of the work is then done
+    at the counts that the job has now. Where nothing is known to be left, or no end is in sight,
+    it is 0, and infinite where only the new counts have an end."""
     left, after = forecast.at(now), forecast.at(then)
-    if not (math.isfinite(left) and math.isfinite(after)):
-        return 1.0 if math.isfinite(after) else 0.0
-    if left <= 0:
+    if not math.isfinite(after) or left <= 0:
         return 0.0
-    ratios = after / left * np.exp(_ratio_spread(forecast, now, then) * np.array(_QUANTILES))
-    spread = max(_work_spread(forecast), 1e-6)
-    price_seconds = max(price_seconds * (2 - loan.chance_of_lasting(after)), 1e-9)
-    needed = (price_seconds / (1 - each) for each in ratios.tolist() if each < 1)
-    chances = (
-        (1 - _NORMAL.cdf(math.log(each / left) / spread)) * loan.chance_of_lasting(each)
-        for each in needed
+    if not math.isfinite(left):
+        return math.inf
+    stay = _work_left(forecast, now)[:, None, None]
+    ratio = _time_ratios(forecast, now, then)[None, :, None]
+    lasts = loan.quantiles()[None, None, :]
+    move = price_seconds + np.where(
+        stay * ratio <= lasts,
+        stay * ratio,
+        lasts + price_seconds + np.maximum(stay - lasts / ratio, 0.0),
     )
-    return sum(chances) / _POINTS
+    age = max(age_seconds, _LEAST_SECONDS)
+    return float(np.mean(np.log((age + stay) / (age + move))))
 
 
 def training_at_risk(history: JobHistory, progress: TrainingProgress, at: float) -> float:
@@ -233,16 +253,16 @@ def training_at_risk(history: JobHistory, progress: TrainingProgress, at: float)
     return trained if saved_at is None else min(max(at - saved_at, 0.0), trained)
 
 
-def _work_spread(forecast: Forecast) -> float:
-    """Standard deviation of the logarithm of the work that is left."""
+def _work_left(forecast: Forecast, now: Counts) -> Vector:
+    """Equally likely values of the seconds that are left at the present counts, ``(points,)``."""
     if forecast.time_to_goal is None and forecast.is_expected:
-        return EXPECTED_SPREAD
-    return math.log(max(forecast.late_factor, 1.0)) / _NORMAL_90
+        return forecast.at(now) * np.exp(EXPECTED_SPREAD * _QUANTILES)
+    return forecast.at(now) * forecast.work_factors(_CHANCES)
 
 
-def _ratio_spread(forecast: Forecast, now: Counts, then: Counts) -> float:
-    """Standard deviation of the logarithm of the ratio of two speeds."""
-    if not isinstance(forecast.speed, SpeedModel):
-        return 0.0
-    spread = forecast.speed.uncertainty(*np.array([now, then]).T)
-    return float(np.hypot(*spread))
+def _time_ratios(forecast: Forecast, now: Counts, then: Counts) -> Vector:
+    """Equally likely values of the time at the new counts to that at the present, ``(points,)``."""
+    spread = 0.0
+    if isinstance(forecast.speed, SpeedModel):
+        spread = float(np.hypot(*forecast.speed.uncertainty(*np.array([now, then]).T)))
+    return forecast.at(then) / forecast.at(now) * np.exp(spread * _QUANTILES)

@@ -8,7 +8,7 @@ median of Q; users also see its 80 % interval."""
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import NormalDist, median
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +28,7 @@ from optimus.jobs import (
     TwoTargets,
     target_metrics,
 )
+from optimus.models import Vector
 from optimus.models.convergence import (
     MEDIAN_OF,
     LearningRateSchedule,
@@ -56,6 +57,9 @@ _ENOUGH_EPOCHS = 2.0
 
 _NORMAL_90 = 1.2816
 """The 90th percentile of the standard normal distribution."""
+
+_LEAST_FACTOR = 0.01
+"""Less of the work left than this part of its median is not told apart."""
 
 
 class Speed(Protocol):
@@ -147,6 +151,17 @@ class Forecast:
             return in_run if median <= seconds else 0.0
         deviations = math.log(seconds / median) * _NORMAL_90 / spread
         return min(0.5 * math.erfc(-deviations / math.sqrt(2)), in_run)
+
+    def work_factors(self, probabilities: Vector) -> Vector:
+        """Quantiles of the work left as multiples of its median, both ``(probabilities,)``."""
+        found, part = self.time_to_goal, self.progress_fraction
+        if found is None:
+            spread = math.log(max(self.late_factor, 1.0)) / _NORMAL_90
+            return np.exp(spread * np.array([NormalDist().inv_cdf(p) for p in probabilities]))
+        left = self.remaining_steps if self.remaining_epochs is None else self.remaining_epochs
+        done = left * part / (1 - part) if part < 1 else 0.0
+        ends = np.array([found.quantile(each) for each in probabilities.tolist()])
+        return np.asarray(np.maximum(ends - done, _LEAST_FACTOR * left) / left)
 
     @property
     def unlikely(self) -> str:

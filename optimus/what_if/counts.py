@@ -17,9 +17,9 @@ from optimus.interval.classify import (
     JobView,
     classify,
     classify_anew,
-    needed_text,
 )
 from optimus.interval.decision_settings import DecisionSettings
+from optimus.interval.worth import FOR_EVER
 from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.progress.types import NOTHING, TrainingProgress
@@ -177,12 +177,13 @@ def _why_not_moved(
     if kept or gain_seconds <= 0:
         return kept
     least = settings.interval.least_gain_fraction(is_expected=forecast.is_expected)
-    price_seconds = view.price_seconds
-    if gain_seconds > least * now_seconds + price_seconds:
+    gain = job_class.gain(counts, FOR_EVER)
+    if gain > least:
         return ""
     percent = 100 * gain_seconds / max(now_seconds, 1e-9)
-    needed = needed_text(least, now_seconds, price_seconds)
-    return f"it would save {gain_seconds:.0f} s of {now_seconds:.0f} s ({percent:.1f} %); {needed}"
+    saves = f"it would save {gain_seconds:.0f} s of {now_seconds:.0f} s ({percent:.1f} %)"
+    needed = f"a move must make it {least:.0%} sooner beyond {view.price_seconds:.0f} s"
+    return f"{saves}; {needed} for the restart"
 
 
 def _why_kept(job_class: Classified, counts: Counts) -> str:

@@ -28,7 +28,6 @@ from optimus.interval.classify import (
     Eligibility,
     IntervalConfig,
     classify,
-    needed_text,
 )
 from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objectives
 from optimus.interval.node_kinds import OnFastestKind
@@ -42,9 +41,8 @@ _WORTH_ANY_RESTART = 1e300
 """Seconds that meeting a deadline counts as. Finite: what donors without a limit to their cost keep
 from jobs that grow, they keep from it too."""
 
-LEAST_CHANCE: Final = 0.65
-"""A job is moved where it gains by it with at least this probability. Default: of 0.5, 0.65, 0.75
-and 0.8 the one that was best or near it both for jobs of sensible counts and for those of 1 + 1."""
+_LEAST_WORTH = 1e-9
+"""Of a move that is expected to pay, where its mean does not."""
 
 _MOST_LENDERS: Final = 8
 """So many jobs at the most are asked whether one alone returns enough: each takes some tries."""
@@ -373,40 +371,33 @@ class Settlement:
         return None
 
     def _net_saving(self, job: Classified, counts: Counts) -> float:
-        """What these counts save beyond the restart and the hysteresis, by the objective.
-
-        Without hysteresis, noise in the forecasts would move tasks back and forth between two jobs
-        of similar gain, at a restart each time."""
+        """What these counts save beyond the restart, by the objective; ``-inf`` where they make its
+        completion less than the margin sooner."""
         if job.rescues_deadline(counts):
             return _WORTH_ANY_RESTART
-        saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
+        saving = job.saving(counts)
         if saving == math.inf:
             return saving
-        hysteresis = self.config.least_gain_fraction(is_expected=job.is_expected)
-        worth = job.worth(counts, job.price_of(counts) + hysteresis * now)
-        is_unlikely = worth > 0 and self._chance(job, counts) < LEAST_CHANCE
-        return -math.inf if is_unlikely else worth
+        if self._gain(job, counts) <= self._margin(job):
+            return -math.inf
+        return max(job.worth(counts, job.price_of(counts)), _LEAST_WORTH)
 
-    def _chance(self, job: Classified, counts: Counts) -> float:
-        return job.chance(counts, self.loans.to(job.job.key.namespace))
+    def _gain(self, job: Classified, counts: Counts) -> float:
+        return job.gain(counts, self.loans.to(job.job.key.namespace))
+
+    def _margin(self, job: Classified) -> float:
+        return self.config.least_gain_fraction(is_expected=job.is_expected)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
-        saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
-        if saving <= 0:
+        if job.saving(wanted) <= 0:
             return f"no other job needs the capacity that {wanted} would release"
-        least = self.config.least_gain_fraction(is_expected=job.is_expected)
-        chance, needs = self._chance(job, wanted), least * now + job.price_of(wanted)
-        if saving > needs and chance < LEAST_CHANCE:
-            second = "" if job.is_within_own(wanted) else ", and a second one may follow: what is"
-            second += second and " beyond its own counts goes back to jobs that need it"
-            return (
-                f"{wanted} would save {saving:.0f} s of {now:.0f} s on average, and more than "
-                f"restarts cost with a probability of {chance:.0%}; a move needs "
-                f"{LEAST_CHANCE:.0%} (a restart costs {job.price_of(wanted):.0f} s{second})"
-            )
-        needed = needed_text(least, now, job.price_of(wanted))
-        part = f"{saving:.0f} s of {now:.0f} s ({100 * saving / now:.1f} %)"
-        return f"{wanted} would save {part}; {needed}"
+        gain, price = 1 - math.exp(-self._gain(job, wanted)), job.price_of(wanted)
+        sooner = f"{gain:.1%} sooner" if gain >= 0 else f"{-gain:.1%} later"
+        back = "" if job.is_within_own(wanted) else " and what is borrowed may go back at as much"
+        return (
+            f"with {wanted} it is expected to be done {sooner}; a move needs "
+            f"{self._margin(job):.0%} (a restart costs {price:.0f} s{back})"
+        )
 
 
 def _is_donor(job: Classified, wanted: Counts) -> bool:
