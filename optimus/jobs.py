@@ -96,6 +96,23 @@ class CountBounds:
         workers = self.min_workers if self.min_workers_given else least.workers
         return replace(self, min_ps=ps, min_workers=workers)
 
+    def below(self, ceiling: Counts) -> "CountBounds":
+        """The bounds with at most ``ceiling``, or the minimum where that is more."""
+        most = self.clamp(ceiling)
+        return replace(self, max_ps=most.ps, max_workers=most.workers)
+
+    def within(self, other: "CountBounds") -> "CountBounds":
+        """The least counts of the other bounds, and no more than both allow."""
+        ps, workers = (
+            min((each for each in limits if each is not None), default=None)
+            for limits in ((self.max_ps, other.max_ps), (self.max_workers, other.max_workers))
+        )
+        return replace(
+            other,
+            max_ps=None if ps is None else max(ps, other.min_ps),
+            max_workers=None if workers is None else max(workers, other.min_workers),
+        )
+
     @property
     def minimum(self) -> Counts:
         """The smallest counts that are allowed."""

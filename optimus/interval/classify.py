@@ -409,8 +409,8 @@ class JobView:
     placed: Counts = NO_COUNTS
     over_share: bool = False
     """Its namespace holds more than its part beside some other, and gives that what it wants."""
-    outranked: bool = False
-    """A job of a higher priority has no pods placed."""
+    contended: bool = False
+    """A job that may start has no pods placed."""
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -479,14 +479,20 @@ class JobView:
 
     @property
     def kept(self) -> CountBounds:
-        """Its bounds, and no fewer than it has of its own counts: others get only what it has
-        beyond these. Not where its user has set a minimum, where its namespace holds more than its
-        part, or for a job of a higher priority."""
-        own, now = self.own, self.job.counts
-        if own is None or self.over_share or self.outranked:
-            return self.job.bounds
+        """Its bounds, own counts first: while no job waits, no fewer than it has of its own counts;
+        while one does, at least its minimum and at most its own counts.
+
+        Where each of fewer workers would get a larger part of the batch, which may exceed its
+        memory, it keeps its own workers, but for a minimum that its user has set."""
+        own, now, bounds = self.own, self.job.counts, self.job.bounds
+        if own is None:
+            return bounds
         has = Counts(min(own.ps, now.ps), min(own.workers, now.workers)) if self.running else own
-        return self.job.bounds.above(has)
+        if not self.contended:
+            return bounds.above(has)
+        if self.job.splits_batch:
+            bounds = bounds.above(Counts(bounds.min_ps, has.workers))
+        return bounds.below(own)
 
     @property
     def lends(self) -> bool:
@@ -856,9 +862,7 @@ def _resizable(view: JobView) -> Classified:
         bounds = replace(job.bounds, max_ps=job.counts.ps, max_workers=job.counts.workers)
         bounded = replace(job, bounds=bounds)
     if not forced:
-        least = view.kept
-        bounds = replace(bounded.bounds, min_ps=least.min_ps, min_workers=least.min_workers)
-        bounded = replace(bounded, bounds=bounds)
+        bounded = replace(bounded, bounds=bounded.bounds.within(view.kept))
     return Classified(
         job,
         Eligibility.RESIZABLE if view.running else Eligibility.WAITING,

@@ -11,7 +11,6 @@ The same snapshot gives the same plan whatever the order of its jobs, nodes and 
 """
 
 import gc
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -119,8 +118,7 @@ def _views(
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
     }
 
-    waiting = (job.priority for job in jobs if not (job.suspended or plan.is_placed(job.uid)))
-    highest = max(waiting, default=-math.inf)
+    contended = any(_waits(job, inputs, plan) for job in jobs)
 
     def view(submitted: Job) -> JobView:
         history = inputs.history.get(submitted.uid, NO_HISTORY)
@@ -129,12 +127,19 @@ def _views(
         forecast, runs = strategies.forecast(job, progress), plan.is_placed(job.uid)
         at, lacks_pods = inputs.snapshot.at, job.uid in incomplete
         placed = inputs.snapshot.bound_counts(job.uid)
-        gives, outranked = job.key.namespace in giving, job.priority < highest
+        gives = job.key.namespace in giving
         return JobView(
-            job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives, outranked
+            job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives, contended
         )
 
     return [view(job) for job in jobs]
+
+
+def _waits(job: Job, inputs: IntervalInput, plan: CapacityPlan) -> bool:
+    """Whether a job wants nodes, and has none and no place on those that are free."""
+    history = inputs.history.get(job.uid, NO_HISTORY)
+    is_absent = job.suspended or plan.is_placed(job.uid) or history.rescaling_to is not None
+    return not (is_absent or history.unplaceable or plan.fits(job, job.counts))
 
 
 def _with_deadline(
