@@ -35,7 +35,7 @@ class Fairness:
     """The degree of fairness, at least 0 or ``PROPORTIONAL``, and the weights: 1 where none is
     given."""
 
-    alpha: float = PROPORTIONAL
+    alpha: float = -1.5
     namespaces: Mapping[str, float] = field(default_factory=lambda: _NONE)
     classes: Mapping[str, float] = field(default_factory=lambda: _NONE)
     """By the name of a PriorityClass."""

@@ -127,6 +127,10 @@ class IntervalConfig:
     profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
     """How much is spent on measuring: it decides when a job's profiling is over."""
 
+    own_counts_first: bool = True
+    """Whether jobs go below their own counts, not below their minimum, where others would wait
+    long."""
+
     fairness: Fairness | None = field(default_factory=Fairness)
     """Weights and the degree of fairness. Default: the sum of the logarithms of remaining times,
     which no claimed amount of work changes. ``None``: the sum of remaining times, as in the

@@ -14,7 +14,7 @@ from typing import Final, Self
 import numpy as np
 
 from optimus.allocation import Candidate
-from optimus.allocation.fairness import PROPORTIONAL, Fairness, JobObjective
+from optimus.allocation.fairness import Fairness, JobObjective
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
 from optimus.jobs import Job
@@ -141,8 +141,8 @@ def _objective(
 ) -> JobObjective:
     job = candidate.job
     weight = fairness.of_namespace(job.key.namespace) * fairness.of_class(job)
-    if fairness.alpha == PROPORTIONAL:
-        return JobObjective(weight, PROPORTIONAL, 1.0)
+    if fairness.alpha < 0:
+        return JobObjective(weight, fairness.alpha, 1.0)
     seconds = _fair_seconds(candidate, share, capacity)
     if not math.isfinite(seconds):
         return JobObjective(weight, 0.0, _LEAST_SECONDS)  # no ratio to compare

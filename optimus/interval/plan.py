@@ -29,6 +29,7 @@ from optimus.interval.classify import (
     JobView,
     saved_seconds,
 )
+from optimus.interval.contention import is_contended
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
 from optimus.interval.node_kinds import OnFastestKind, UsualFactors, measured_factors
@@ -118,8 +119,6 @@ def _views(
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
     }
 
-    contended = any(_waits(job, inputs, plan) for job in jobs)
-
     def view(submitted: Job) -> JobView:
         history = inputs.history.get(submitted.uid, NO_HISTORY)
         job = history.bounded(submitted)
@@ -129,17 +128,12 @@ def _views(
         placed = inputs.snapshot.bound_counts(job.uid)
         gives = job.key.namespace in giving
         return JobView(
-            job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives, contended
+            job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives
         )
 
-    return [view(job) for job in jobs]
-
-
-def _waits(job: Job, inputs: IntervalInput, plan: CapacityPlan) -> bool:
-    """Whether a job wants nodes, and has none and no place on those that are free."""
-    history = inputs.history.get(job.uid, NO_HISTORY)
-    is_absent = job.suspended or plan.is_placed(job.uid) or history.rescaling_to is not None
-    return not (is_absent or history.unplaceable or plan.fits(job, job.counts))
+    views = [view(job) for job in jobs]
+    contended = config.own_counts_first and is_contended(views, plan, config.rescale_seconds)
+    return [replace(each, contended=True) for each in views] if contended else views
 
 
 def _with_deadline(
