@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import JobView
@@ -19,10 +21,28 @@ _LONG_WAIT_PRICES: Final = 10.0
 where jobs wait long, and no harm where they wait shortly (``benchmarks.heavy_tails``)."""
 
 
+_SHORTER: Final = 0.25
+"""The part of the jobs that take less. Default: where all take as long, letting one that waits go
+first makes everybody late; where some are much longer, most that wait are short."""
+
+
 def is_contended(views: Sequence[JobView], plan: CapacityPlan, price_seconds: float) -> bool:
-    """Whether the first job that waits would wait long for those that run to end."""
+    """Whether the first job that waits would wait long for those that run to end: longer than ten
+    restarts take, and than the shorter of those that run."""
     seconds = _wait_seconds(views, plan)
-    return seconds is not None and seconds > _LONG_WAIT_PRICES * price_seconds
+    if seconds is None:
+        return False
+    return seconds > max(_LONG_WAIT_PRICES * price_seconds, _usual_seconds(views, plan))
+
+
+def _usual_seconds(views: Sequence[JobView], plan: CapacityPlan) -> float:
+    """How long a shorter job of those that run takes; 0 where nothing is known of any."""
+    known = [
+        view.history.running_seconds + _seconds_left(view)
+        for view in views
+        if plan.is_placed(view.job.uid) and math.isfinite(_seconds_left(view))
+    ]
+    return float(np.quantile(known, _SHORTER)) if known else 0.0
 
 
 def _wait_seconds(views: Sequence[JobView], plan: CapacityPlan) -> float | None:
