@@ -406,6 +406,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
         expected_hysteresis_fraction=settings.expected_gain_percent / 100,
         cooldown_seconds=settings.rescale_spacing_seconds,
         moves_per_hour=settings.moves_per_hour,
+        own_counts_first=not settings.keep_own_counts,
         fairness=fairness_of(settings),
         profiling=ProfilingConfig(
             # A process that decides once would leave a job at the counts of its profiling run.

@@ -91,10 +91,15 @@ class AutoscalerConfig:
     """Rescales within an hour after which a job does not grow: five restarts of a minute are a
     twelfth of the time. Shrinking for others does not count and stays possible."""
 
-    fairness: str = _LOG
-    """What is minimised: log, the sum of the logarithms of the jobs' remaining times, so that no
-    claimed amount of work buys capacity; or a number (alpha): 0, the sum of completion times as in
-    the paper, larger values also the largest ratio of a job's time to that at its fair share."""
+    fairness: str = "-1.5"
+    """What is minimised, by a number alpha: from -2 to -1, the sum of a power of the remaining
+    times, which prefers jobs that end soon (log, or -1: of their logarithms); 0, the sum of
+    completion times as in the paper; above, also the largest ratio of a job's time to that at its
+    fair share."""
+
+    keep_own_counts: bool = False
+    """Whether no job goes below the counts that its user set. By default it does, not below its
+    minimum, where another would wait long."""
 
     namespace_weights: Mapping[str, float] = field(default_factory=dict)
     """Weights of namespaces in the objective and in the fair shares: {ml: 2}. Others weigh 1."""
@@ -286,7 +291,7 @@ def _alpha(text: str) -> float:
     if text == _LOG:
         return PROPORTIONAL
     alpha = float(text)
-    if not 0 <= alpha < math.inf:
+    if not (-2 <= alpha <= PROPORTIONAL or 0 <= alpha < math.inf):
         raise ValueError(text)
     return alpha
 
@@ -295,7 +300,7 @@ def _not_a_fairness(text: str) -> list[Problem]:
     try:
         _alpha(text)
     except ValueError:
-        return check(False, "fairness", text, "log, or a number such as 1, 0 or more,")
+        return check(False, "fairness", text, "log, or a number from -2 to -1, or of 0 or more,")
     return []
 
 
@@ -304,7 +309,7 @@ def _weighs_jobs(policy: str) -> bool:
 
 
 def _is_weighted(settings: Settings) -> bool:
-    is_set = settings.fairness != _LOG
+    is_set = settings.fairness != Settings.fairness
     return bool(is_set or settings.namespace_weights or settings.priority_weights)
 
 

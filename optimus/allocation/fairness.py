@@ -2,15 +2,17 @@
 
 Job j has the weight w and the remaining time t. What is minimised is the sum over all jobs of
 
-    w log t                                  by default (alpha = -1)
+    w t^(1 + alpha) / (1 + alpha)            for alpha < 0; -1.5 by default: -2 w / sqrt(t)
+    w log t                                  for alpha = -1
     w T (t / T)^(1 + alpha) / (1 + alpha)    for alpha >= 0
 
 where T is the job's remaining time at its fair share of the cluster. Both are the alpha-fair
 utility (Mo and Walrand, IEEE/ACM ToN 8(5), 2000): of the remaining time, and of the finish-time
-ratio t / T, by which Themis (NSDI 2020) and Gavel (OSDI 2020) define fairness. By default a step is
-worth the logarithm of the factor by which it makes the job faster (proportional fairness of
-speeds): whatever amount of work a job claims, it gets no more for that. With alpha = 0 it is the
-sum of w t, as in Optimus for equal weights; the larger alpha is, the more the largest ratio counts.
+ratio t / T, by which Themis (NSDI 2020) and Gavel (OSDI 2020) define fairness. By default jobs that
+end soon come first: whoever claims more work gets less. With alpha = -1 a step is worth the logarithm
+of the factor by which it makes the job faster (proportional fairness of speeds), with alpha = 0 it is
+the sum of w t, as in Optimus for equal weights; the larger alpha is, the more the largest ratio
+counts.
 """
 
 import math
@@ -32,8 +34,7 @@ _NONE: Final[Mapping[str, float]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """The degree of fairness, at least 0 or ``PROPORTIONAL``, and the weights: 1 where none is
-    given."""
+    """The degree of fairness, from -2 to -1 or at least 0, and the weights: 1 where none is given."""
 
     alpha: float = -1.5
     namespaces: Mapping[str, float] = field(default_factory=lambda: _NONE)
@@ -66,8 +67,10 @@ class JobObjective:
         """The cost of so many remaining seconds, in units of the objective."""
         if seconds == math.inf:
             return math.inf
+        if self.alpha < 0:
+            seconds = max(seconds, LEAST_SECONDS)
         if self.alpha == PROPORTIONAL:
-            return self.weight * math.log(max(seconds, LEAST_SECONDS))
+            return self.weight * math.log(seconds)
         scale = self.weight * self.fair_seconds / (1 + self.alpha)
         return float(scale * (max(seconds, 0.0) / self.fair_seconds) ** (1 + self.alpha))
 
@@ -98,11 +101,11 @@ class Objectives:
         are."""
         power, weight = self.power[rows], self.weight[rows]
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            after, now_or_0 = np.maximum(now - saved, 0.0), np.maximum(now, 0.0)
-            least = np.maximum(now_or_0, LEAST_SECONDS), np.maximum(after, LEAST_SECONDS)
-            worth = weight * np.log(least[0] / least[1])
+            least = np.where(power < 1, LEAST_SECONDS, 0.0)
+            before, after = np.maximum(now, least), np.maximum(now - saved, least)
+            worth = weight * np.log(before / after)
             if power.any():
                 fair, scale = self.fair_seconds[rows], np.where(power == 0, 1.0, power)
-                powers = (now_or_0 / fair) ** power - (after / fair) ** power
+                powers = (before / fair) ** power - (after / fair) ** power
                 worth = np.where(power == 0, worth, weight * fair / scale * powers)
         return np.asarray(np.where(np.isfinite(saved) & np.isfinite(now), worth, saved))

@@ -339,8 +339,8 @@ class Classified:
         return saved_seconds(self.seconds(self.job.counts), self.seconds(counts))
 
     def gain(self, counts: Counts, loan: Loan) -> float:
-        """By how much these counts are expected to lower the logarithm of its completion time;
-        what is beyond its own is lent."""
+        """The part of the time that these counts replace that they are expected to save; what is
+        beyond its own is lent."""
         if self.candidate is None:
             return 0.0
         return expected_gain(
@@ -356,6 +356,12 @@ class Classified:
         """Whether these are no more than its own counts."""
         own = self.own
         return own is not None and counts.ps <= own.ps and counts.workers <= own.workers
+
+    def own_of(self, wanted: Counts) -> Counts:
+        """The part of wanted counts that is its own, and what it has now where it has that."""
+        now, own = self.job.counts, self.own or self.job.counts
+        least = (min(each) for each in zip(wanted, own, strict=True))
+        return Counts(*(max(each) for each in zip(now, least, strict=True)))
 
     def keeps_deadline(self, counts: Counts) -> bool:
         """Whether these counts meet its deadline."""
@@ -394,6 +400,18 @@ class Classified:
         return why_excluded(excluded, counts)
 
 
+def too_little_text(job: Classified, counts: Counts, gain: float, least: float) -> str:
+    """Why a job is not moved: the gain is no more than the least, both parts of the time."""
+    saves, price = f"{gain:.1%}" if gain > 0 else "nothing", job.price_of(counts)
+    of, back = "what is left", ""
+    if job.own is not None and not job.is_within_own(counts):
+        of, back = "the time for which it would borrow them", ", and as much to return them"
+    return (
+        f"{counts} are expected to save {saves} of {of}; a move needs more than {least:.0%} "
+        f"(a restart costs {price:.0f} s{back})"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class JobView:
     """All that is known of one job.
@@ -414,7 +432,8 @@ class JobView:
     over_share: bool = False
     """Its namespace holds more than its part beside some other, and gives that what it wants."""
     contended: bool = False
-    """A job that may start has no pods placed."""
+    """Another job waits long, or one of a higher priority waits, and gets what this one has of its
+    own counts."""
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""

@@ -7,6 +7,7 @@ wait is cheaper than the restarts that would end it, at least two of some jobs e
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import JobView
+from optimus.jobs import Job
 from optimus.resources import total
 
 _LONG_WAIT_PRICES: Final = 10.0
@@ -26,13 +28,19 @@ _SHORTER: Final = 0.25
 first makes everybody late; where some are much longer, most that wait are short."""
 
 
-def is_contended(views: Sequence[JobView], plan: CapacityPlan, price_seconds: float) -> bool:
-    """Whether the first job that waits would wait long for those that run to end: longer than ten
-    restarts take, and than the shorter of those that run."""
-    seconds = _wait_seconds(views, plan)
-    if seconds is None:
-        return False
-    return seconds > max(_LONG_WAIT_PRICES * price_seconds, _usual_seconds(views, plan))
+def own_counts_first(
+    views: Sequence[JobView], plan: CapacityPlan, price_seconds: float
+) -> Sequence[JobView]:
+    """The jobs, contended where another of a higher priority waits, and all where the first that
+    waits would wait long for those that run to end: longer than ten restarts take, and than the
+    shorter of those that run."""
+    waiting = [view.job for view in views if _waits(view, plan)]
+    if not waiting:
+        return views
+    seconds = _wait_seconds(waiting, views, plan)
+    is_long = seconds > max(_LONG_WAIT_PRICES * price_seconds, _usual_seconds(views, plan))
+    highest = max(job.priority for job in waiting)
+    return [replace(view, contended=is_long or view.job.priority < highest) for view in views]
 
 
 def _usual_seconds(views: Sequence[JobView], plan: CapacityPlan) -> float:
@@ -45,12 +53,9 @@ def _usual_seconds(views: Sequence[JobView], plan: CapacityPlan) -> float:
     return float(np.quantile(known, _SHORTER)) if known else 0.0
 
 
-def _wait_seconds(views: Sequence[JobView], plan: CapacityPlan) -> float | None:
-    """How long the first job that waits would wait, by the forecasts of those that run; ``None``
-    where none waits. One that could not even start alone waits for nobody."""
-    waiting = [view.job for view in views if _waits(view, plan)]
-    if not waiting:
-        return None
+def _wait_seconds(waiting: Sequence[Job], views: Sequence[JobView], plan: CapacityPlan) -> float:
+    """How long the first job that waits would wait, by the forecasts of those that run; 0 where
+    all the nodes could hold none of them."""
     running = [view for view in views if plan.is_placed(view.job.uid)]
     free = total(
         plan.capacity.resources_of(vector) * count
@@ -59,7 +64,7 @@ def _wait_seconds(views: Sequence[JobView], plan: CapacityPlan) -> float | None:
     most = free + total(plan.usage(view.job.uid) for view in running)
     possible = [job for job in waiting if job.demand().fits_in(most)]
     if not possible:
-        return None
+        return 0.0
     first = min(possible, key=lambda job: (-job.priority, job.created_at, job.uid)).demand()
     for view in sorted(running, key=_seconds_left):
         free = free + plan.usage(view.job.uid)

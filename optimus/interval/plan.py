@@ -11,7 +11,7 @@ The same snapshot gives the same plan whatever the order of its jobs, nodes and 
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -29,7 +29,7 @@ from optimus.interval.classify import (
     JobView,
     saved_seconds,
 )
-from optimus.interval.contention import is_contended
+from optimus.interval.contention import own_counts_first
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
 from optimus.interval.node_kinds import OnFastestKind, UsualFactors, measured_factors
@@ -110,7 +110,7 @@ def _views(
     config: IntervalConfig,
     plan: CapacityPlan,
     giving: frozenset[str],
-) -> list[JobView]:
+) -> Sequence[JobView]:
     """All that is known of every job; one with some pods bound takes capacity for the others.
 
     ``giving`` are the namespaces that hold more than their part beside some other."""
@@ -132,8 +132,9 @@ def _views(
         )
 
     views = [view(job) for job in jobs]
-    contended = config.own_counts_first and is_contended(views, plan, config.rescale_seconds)
-    return [replace(each, contended=True) for each in views] if contended else views
+    if not config.own_counts_first:
+        return views
+    return own_counts_first(views, plan, config.rescale_seconds)
 
 
 def _with_deadline(

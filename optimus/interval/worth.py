@@ -222,12 +222,12 @@ def expected_gain(
     age_seconds: float = 0.0,
     loan: Loan = FOR_EVER,
 ) -> float:
-    """By how much a move is expected to lower the logarithm of the job's completion time, its age
-    included: .05 is 5 % sooner.
+    """What a move is expected to save of the time that it replaces, by the logarithm of the job's
+    completion time, its age included: .05 is 5 %.
 
     What is lent goes back when the loan ends, at the same price; the rest of the work is then done
-    at the counts that the job has now. Where nothing is known to be left, or no end is in sight,
-    it is 0, and infinite where only the new counts have an end."""
+    at the counts that the job has now. It is 0 where nothing is left or no end is in sight, and
+    infinite where only the new counts have one."""
     left, after = forecast.at(now), forecast.at(then)
     if not math.isfinite(after) or left <= 0:
         return 0.0
@@ -236,13 +236,12 @@ def expected_gain(
     stay = _work_left(forecast, now)[:, None, None]
     ratio = _time_ratios(forecast, now, then)[None, :, None]
     lasts = loan.quantiles()[None, None, :]
-    move = price_seconds + np.where(
-        stay * ratio <= lasts,
-        stay * ratio,
-        lasts + price_seconds + np.maximum(stay - lasts / ratio, 0.0),
-    )
+    replaced = np.minimum(stay, lasts / ratio)
+    returns = stay > replaced
+    move = price_seconds * (1 + returns) + replaced * ratio + stay - replaced
     age = max(age_seconds, _LEAST_SECONDS)
-    return float(np.mean(np.log((age + stay) / (age + move))))
+    gain = np.mean(np.log((age + stay) / (age + move)))
+    return float(gain * (age + stay.mean()) / replaced.mean())
 
 
 def training_at_risk(history: JobHistory, progress: TrainingProgress, at: float) -> float:

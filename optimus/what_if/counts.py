@@ -17,6 +17,7 @@ from optimus.interval.classify import (
     JobView,
     classify,
     classify_anew,
+    too_little_text,
 )
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.worth import FOR_EVER
@@ -147,7 +148,7 @@ def _outlook(counts: Counts, found: TimeLeft, left: float, price: float, at: flo
 
 
 def _why_not_moved(
-    question: CountsQuestion, job: Job, forecast: Forecast, now_seconds: float, gain_seconds: float
+    question: CountsQuestion, job: Job, forecast: Forecast, gain_seconds: float
 ) -> str:
     """Apply the rules of an interval. A job that becomes slower is only moved to make room
     for another, which is not asked here."""
@@ -180,10 +181,7 @@ def _why_not_moved(
     gain = job_class.gain(counts, FOR_EVER)
     if gain > least:
         return ""
-    percent = 100 * gain_seconds / max(now_seconds, 1e-9)
-    saves = f"it would save {gain_seconds:.0f} s of {now_seconds:.0f} s ({percent:.1f} %)"
-    needed = f"a move must make it {least:.0%} sooner beyond {view.price_seconds:.0f} s"
-    return f"{saves}; {needed} for the restart"
+    return too_little_text(job_class, counts, gain, least)
 
 
 def _why_kept(job_class: Classified, counts: Counts) -> str:

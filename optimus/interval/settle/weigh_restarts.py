@@ -28,6 +28,7 @@ from optimus.interval.classify import (
     Eligibility,
     IntervalConfig,
     classify,
+    too_little_text,
 )
 from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objectives
 from optimus.interval.node_kinds import OnFastestKind
@@ -331,6 +332,8 @@ class Settlement:
             self.decide(job, current, self._why_not_worth_it(job, wanted))
         elif self.plan.move(job.job, wanted) is None or self._reclaim_for_growth(job, wanted):
             self.decide(job, wanted, policy_reason)
+        elif (own := job.own_of(wanted)) != current and self._reclaim_for_growth(job, own):
+            self.decide(job, own, f"what is its own of {wanted}")
         else:
             self._resize_trimmed(job, wanted, "do not fit beside what the others keep")
 
@@ -371,33 +374,27 @@ class Settlement:
         return None
 
     def _net_saving(self, job: Classified, counts: Counts) -> float:
-        """What these counts save beyond the restart, by the objective; ``-inf`` where they make its
-        completion less than the margin sooner."""
+        """What these counts save beyond the restart, by the objective; ``-inf`` where they are not
+        expected to save enough."""
         if job.rescues_deadline(counts):
             return _WORTH_ANY_RESTART
         saving = job.saving(counts)
         if saving == math.inf:
             return saving
-        if self._gain(job, counts) <= self._margin(job):
+        if self._gain(job, counts) <= self._least_gain(job):
             return -math.inf
         return max(job.worth(counts, job.price_of(counts)), _LEAST_WORTH)
 
     def _gain(self, job: Classified, counts: Counts) -> float:
         return job.gain(counts, self.loans.to(job.job.key.namespace))
 
-    def _margin(self, job: Classified) -> float:
+    def _least_gain(self, job: Classified) -> float:
         return self.config.least_gain_fraction(is_expected=job.is_expected)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         if job.saving(wanted) <= 0:
             return f"no other job needs the capacity that {wanted} would release"
-        gain, price = 1 - math.exp(-self._gain(job, wanted)), job.price_of(wanted)
-        sooner = f"{gain:.1%} sooner" if gain >= 0 else f"{-gain:.1%} later"
-        back = "" if job.is_within_own(wanted) else " and what is borrowed may go back at as much"
-        return (
-            f"with {wanted} it is expected to be done {sooner}; a move needs "
-            f"{self._margin(job):.0%} (a restart costs {price:.0f} s{back})"
-        )
+        return too_little_text(job, wanted, self._gain(job, wanted), self._least_gain(job))
 
 
 def _is_donor(job: Classified, wanted: Counts) -> bool:

@@ -107,7 +107,7 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
     ),
     "a gain that does not pay for the restart is not taken": (
         Case(ALONE, {"a": steps(10)}),
-        {"a": keep(1, 1, "a move needs more than 64 s (5 % and 60 s for the restart)")},
+        {"a": keep(1, 1, "a move needs more than 5% (a restart costs 60 s")},
     ),
     "workers that come in place need not pay for a restart": (
         Case([(job("a", dynamic_workers=True), ON_NODE_00)], {"a": steps(10)}),

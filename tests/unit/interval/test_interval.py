@@ -373,7 +373,7 @@ def decided_of_lost(
 
 
 def test_a_lost_replica_is_replaced_at_the_same_counts_where_others_can_shrink() -> None:
-    decided = decided_of_lost(4, 8, {"other": steps(10), "lost": steps(1000)})
+    decided = decided_of_lost(4, 8, {"other": steps(10_000), "lost": steps(1000)})
     assert decided["lost"].counts == Counts(1, 3)
     assert sum(decided["other"].counts) < 5
     assert "has lost replicas" in decided["other"].reason

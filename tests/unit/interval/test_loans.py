@@ -143,8 +143,8 @@ def test_what_the_next_jobs_need_is_not_lent(arrived_ago: tuple[int, ...], actio
     decision = case.decisions()["a"]
     assert decision.action is action
     if action is Action.KEEP:
-        assert "more than restarts cost with a probability of " in decision.reason
-        assert "a second one may follow: what is beyond its own counts goes" in decision.reason
+        assert "of the time for which it would borrow them; a move needs" in decision.reason
+        assert "a restart costs 60 s, and as much to return them" in decision.reason
 
 
 @cases(

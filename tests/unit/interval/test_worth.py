@@ -15,6 +15,7 @@ from optimus.interval.worth import (
     LeftCapacity,
     Loan,
     chance_of_saving,
+    expected_gain,
     last_arrived,
     training_at_risk,
 )
@@ -66,11 +67,36 @@ def test_of_work_that_is_only_assumed_less_is_certain() -> None:
     assert chance_of_saving(replace(fitted, is_expected=True), NOW, THEN, price) < 0.8
 
 
-def test_what_is_lent_has_to_pay_the_return_too_while_it_lasts() -> None:
+def test_a_move_is_expected_to_save_a_part_of_what_is_left_less_its_price() -> None:
+    forecast = steps(1000)
+    left, after = forecast.at(NOW), forecast.at(THEN)
+    gains = [expected_gain(forecast, NOW, THEN, each, 50.0) for each in (0.0, 60.0)]
+    assert gains == [
+        pytest.approx(math.log((50 + left) / (50 + each + after)) * (50 + left) / left)
+        for each in (0.0, 60.0)
+    ]
+    assert expected_gain(forecast, THEN, NOW, 60.0) < 0
+    assert expected_gain(steps(1), NOW, THEN, 60.0) < 0, "less is left than the price"
+
+
+def test_a_likely_loss_weighs_more_than_a_gain_of_the_same_seconds() -> None:
+    sure, unsure = steps(30), replace(steps(30), late_factor=4.0)
+    price = (sure.at(NOW) - sure.at(THEN)) * 0.9
+    assert expected_gain(unsure, NOW, THEN, price) < expected_gain(sure, NOW, THEN, price)
+
+
+def test_a_job_without_an_end_gains_by_one_and_nothing_without() -> None:
+    stuck = replace(steps(1000), remaining_steps=math.inf)
+    assert expected_gain(stuck, NOW, THEN, 60.0) == 0.0
+    assert expected_gain(steps(0), NOW, THEN, 60.0) == 0.0
+
+
+def test_what_is_borrowed_has_to_pay_its_return_while_it_lasts() -> None:
     price = 0.6 * (steps(1000).at(NOW) - steps(1000).at(THEN))
     soon, late = (Loan(each, per_second=10 / 600) for each in (1, 10_000))
-    chances = [chance_of_saving(steps(1000), NOW, THEN, price, each) for each in (soon, late)]
-    assert chances == pytest.approx([0.0, 1.0], abs=1e-3)
+    gains = [expected_gain(steps(1000), NOW, THEN, price, 0.0, each) for each in (soon, late)]
+    assert gains[0] < 0 < gains[1]
+    assert gains[1] == pytest.approx(expected_gain(steps(1000), NOW, THEN, price))
 
 
 CAPACITY = Resources(cpu=100_000, pods=1_000)
@@ -87,10 +113,9 @@ def test_a_loan_lasts_until_the_jobs_that_arrive_need_it() -> None:
     free = total(each.demand() for each in arrived[:3])
     loan = lent_of(free).loans(arrived, 60.0 * 12, INTERVAL_SECONDS).to("team")
     assert loan == Loan(arrivals=4, per_second=9.5 / 600)
-    assert loan.chance_of_lasting(0.0) == 1.0
     rng = np.random.default_rng(0)
     draws = rng.exponential(600 / 9.5, (20_000, 4)).sum(axis=1)
-    assert loan.chance_of_lasting(200.0) == pytest.approx(np.mean(draws > 200.0), abs=0.02)
+    assert np.median(loan.quantiles()) == pytest.approx(np.median(draws), rel=0.03)
     assert loan.mean_seconds == pytest.approx(np.mean(draws), rel=0.02)
 
 
@@ -99,6 +124,11 @@ def lent(*seconds: float, at: float, interval_seconds: float = INTERVAL_SECONDS)
     arrived = last_arrived(job(f"j{n}", (1, 2), created_at=each) for n, each in enumerate(seconds))
     left = job("any", (1, 2)).demand()
     return lent_of(left).loans(arrived, at, interval_seconds).to("team")
+
+
+def lasting(loan: Loan, seconds: float) -> float:
+    """How likely a loan lasts so long."""
+    return float(np.mean(loan.quantiles() > seconds))
 
 
 def test_jobs_that_were_submitted_together_say_as_much_of_the_next_as_one() -> None:
@@ -111,19 +141,19 @@ def test_jobs_that_were_submitted_together_say_as_much_of_the_next_as_one() -> N
 
 
 def test_a_new_cluster_lends_to_a_lone_job_at_once_and_a_busy_one_by_what_was_seen() -> None:
-    assert lent(0.0, at=0.0).chance_of_lasting(120.0) > 0.8
+    assert lasting(lent(0.0, at=0.0), 120.0) > 0.8
     assert lent(0.0, 1.0, at=1.0) == replace(lent(0.0, at=0.0), arrivals=1)
-    assert lent(0.0, 20.0, 40.0, at=60.0).chance_of_lasting(240.0) < 0.6
+    assert lasting(lent(0.0, 20.0, 40.0, at=60.0), 240.0) < 0.6
     every_minute = [60.0 * number for number in range(10)]
     busy = lent(*every_minute, at=600.0)
-    assert busy.chance_of_lasting(240.0) < 0.2
+    assert lasting(busy, 240.0) < 0.2
     assert busy == lent(*every_minute, at=600.0, interval_seconds=1.0)
 
 
 def test_without_arrivals_a_loan_lasts() -> None:
     assert lent_of(total(())).loans((), 0.0, INTERVAL_SECONDS).to("team") == FOR_EVER
     assert NO_LOANS.to("team") == FOR_EVER
-    assert FOR_EVER.chance_of_lasting(1e9) == 1.0
+    assert lasting(FOR_EVER, 1e9) == 1.0
     assert FOR_EVER.mean_seconds == math.inf
 
 

@@ -192,13 +192,13 @@ COOLDOWN = JobHistory(last_rescaled_at=AT - 40.0, rescales=1, running_seconds=60
         "less than the least gain and the price": (
             settings(hysteresis_fraction=0.3),
             NO_HISTORY,
-            "it would save 100 s of 200 s (50.0 %); a move needs more than 120 s (30 % and 60 s",
+            "are expected to save 21.3% of what is left; a move needs more than 30%",
         ),
         "a low price": (settings(hysteresis_fraction=0.3, rescale_seconds=2.0), NO_HISTORY, ""),
         "the job's own price": (
             settings(),
             JobHistory(prices=(95.0, 95.0)),
-            "a move needs more than 105 s (5 % and 95 s for the restart)",
+            "a move needs more than 5% (a restart costs 95 s)",
         ),
         "a cooldown": (
             settings(),
@@ -229,7 +229,7 @@ def test_it_says_what_an_interval_would_say_of_the_same_move(
     (decision,) = plan_interval("i", inputs, strategies, decides.interval).decisions
     assert (decision.counts == WANTED) is (found.why_not_moved == "")
     if found.why_not_moved:
-        assert found.why_not_moved.removeprefix("it would save ") in decision.reason
+        assert found.why_not_moved in decision.reason
 
 
 def test_a_move_by_expectation_needs_more_or_is_not_made_at_all() -> None:
@@ -237,7 +237,7 @@ def test_a_move_by_expectation_needs_more_or_is_not_made_at_all() -> None:
     known = DecisionBasis(expected, AT)
     demanding = settings(expected_hysteresis_fraction=0.4)
     found = answer(CountsQuestion(own, known, WANTED, AT, demanding))
-    assert "a move needs more than 140 s (40 % and 60 s for the restart)" in found.why_not_moved
+    assert "a move needs more than 40% (a restart costs 60 s)" in found.why_not_moved
     found = answer(CountsQuestion(own, known, WANTED, AT, replace(settings(), expects=False)))
     assert "its speed is expected, not measured" in found.why_not_moved
 
