@@ -216,6 +216,7 @@ class ExtenderState:
         """kube-scheduler is answered one node: the replica counts as placed until it settles."""
         self.answered(pod, now)
         self.reservations.assumed[held.replica] = held.node
+        self.unseen.answered[pod.uid] = held.node
         self.queue.cached.pop(held.replica.job_uid, None)
         if not pod.in_group:
             self.hold_assumed(held.replica, now, self.config.binding_seconds)
@@ -342,6 +343,7 @@ class ExtenderState:
         by_pod: tuple[dict[str, Any], ...] = (
             self.asked_at,
             self.answered_at,
+            self.unseen.answered,
             self.refused_for_now,
             self.questions.asked,
         )

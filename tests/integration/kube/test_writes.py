@@ -126,3 +126,50 @@ def test_waking_changes_an_annotation(httpserver: HTTPServer, client: Client) ->
     assert server.body() == {
         "metadata": {"uid": "p1", "annotations": {"optimus.dl/requeued": "room at 5"}}
     }
+
+
+@cases(
+    ("answer", "found", "outcome"),
+    {
+        "500 after its effect": (500, "n1", None),
+        "429 after its effect": (429, "n1", None),
+        "404 after its effect": (404, "n1", None),
+        "409, since it was bound before": (409, "n1", None),
+        "409 and bound elsewhere": (409, "n2", ErrorKind.CONFLICT),
+        "500 without effect so far": (500, None, ErrorKind.TRANSIENT),
+        "429 without effect": (429, None, ErrorKind.THROTTLED),
+        "404 of a webhook": (404, None, ErrorKind.NOT_FOUND),
+        "403": (403, None, ErrorKind.FORBIDDEN),
+    },
+)
+def test_a_read_decides_what_a_failed_binding_means(
+    httpserver: HTTPServer,
+    client: Client,
+    answer: int,
+    found: str | None,
+    outcome: ErrorKind | None,
+) -> None:
+    path = "/api/v1/namespaces/ns/pods/j-ps-0"
+    spec = {} if found is None else {"nodeName": found}
+    httpserver.expect_request(f"{path}/binding").respond_with_response(refusal(answer))
+    httpserver.expect_request(path).respond_with_json({"metadata": {"uid": "p1"}, "spec": spec})
+    got = PodWriter(client).bind(pod(), "n1")
+    assert (got.kind if isinstance(got, Refused) else None) is outcome
+
+
+@cases(
+    ("read", "outcome"),
+    {
+        "the pod is gone": (404, ErrorKind.NOT_FOUND),
+        "the read fails, too": (500, ErrorKind.TRANSIENT),
+    },
+)
+def test_without_the_pod_a_failed_binding_is_unknown_unless_the_pod_is_gone(
+    httpserver: HTTPServer, client: Client, read: int, outcome: ErrorKind
+) -> None:
+    path = "/api/v1/namespaces/ns/pods/j-ps-0"
+    httpserver.expect_request(f"{path}/binding").respond_with_response(refusal(404))
+    httpserver.expect_request(path).respond_with_response(refusal(read))
+    got = PodWriter(client).bind(pod(), "n1")
+    assert isinstance(got, Refused)
+    assert got.kind is outcome
