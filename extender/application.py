@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from extender.bindings import PodBinder
 from extender.cache_age import CacheAge
 from extender.gang_binding import ANSWER_SECONDS, BindDeadline, BindWrites, GangBinding
 from extender.gang_report import CacheReport, Inspection
@@ -87,22 +88,15 @@ def clocks_of(client: Client) -> Callable[[], Instant]:
 class _Binding:
     """What bindings are sent with: connections that send nothing once their time is over."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, client: Client) -> None:
         deadline = BindDeadline()
-        self._client = connect(
-            settings.kubeconfig,
-            user_agent="optimus-extender",
-            read_seconds=ANSWER_SECONDS,
-            connect_seconds=ANSWER_SECONDS,
-            guard=deadline.why_not,
-        )
         self._executor = ThreadPoolExecutor(_BINDINGS, thread_name_prefix="bind")
-        self.writes = BindWrites(PodWriter(self._client).bind, deadline, self._executor)
+        binder = PodBinder(client, ANSWER_SECONDS, deadline.why_not)
+        self.writes = BindWrites(binder.bind, deadline, self._executor)
 
     def stop(self) -> None:
-        """End the threads and close the connections."""
+        """End the threads, and with each its connection."""
         self._executor.shutdown(wait=False, cancel_futures=True)
-        self._client.close()
 
 
 class Application:
@@ -185,7 +179,7 @@ class Application:
             nominate=settings.nominate,
             report=job_events.look,
         )
-        self._binding = _Binding(settings) if state.config.bind_gangs else None
+        self._binding = _Binding(client) if state.config.bind_gangs else None
         bind_rest = None if self._binding is None else self._binder(parts).bind_rest
         verbs = Verbs.of(parts, config.ignored_resources, bind_rest)
         self._endpoints = Endpoints(

@@ -44,7 +44,7 @@ _PAUSES: Final = (ErrorKind.FORBIDDEN, ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
 
 
 class BindPod(Protocol):
-    """``optimus.kube.writer.PodWriter.bind``; see there."""
+    """``extender.bindings.PodBinder.bind``; see there."""
 
     def __call__(self, pod: Pod, node: str) -> Written | Refused:
         """Bind a pod to a node."""

@@ -10,27 +10,12 @@ import msgspec
 from optimus.jobs import Counts, Role
 from optimus.kube.client import MERGE_PATCH, Client, path_of
 from optimus.kube.contract import Annotation
-from optimus.kube.errors import ErrorKind
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.pods import Pod
-from optimus.kube.results import Refused, Written, answer_of, written
+from optimus.kube.results import Refused, Written, written
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
 from optimus.rescale.words import PauseReason
-
-
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Bound(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec
-
 
 _NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
 
@@ -103,14 +88,6 @@ def _replicas(job: TrainingJob, counts: Counts) -> dict[str, object]:
     return {JOB_KINDS[job.kind].replica_specs: replicas}
 
 
-def _is_bound(body: bytes, pod: Pod, node: str) -> bool:
-    try:
-        found = msgspec.json.decode(body, type=_Bound)
-    except (msgspec.MsgspecError, UnicodeError):
-        return False
-    return found.metadata.uid == pod.uid and found.spec.node_name == node
-
-
 class PodWriter:
     """Nominates and requeues pending pods, and annotates pods whose job's goal is met; all by
     ``pods/status``, which also holds annotations, and which a scheduler may write.
@@ -130,27 +107,6 @@ class PodWriter:
         """Make kube-scheduler try the pod again, by an annotation whose text changes."""
         metadata = {"uid": pod.uid, "annotations": {Annotation.REQUEUED: reason}}
         return self._patch("requeue", pod, {"metadata": metadata})
-
-    def bind(self, pod: Pod, node: str) -> Written | Refused:
-        """Bind the pod to a node; refused where it has another already, or is being deleted.
-
-        An error may follow the effect (a proxy, a webhook, a time-out), so that a read of the pod
-        decides what it means. TRANSIENT: the pod may still become bound."""
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{quote(pod.name, safe='')}"
-        what = f"bind pod {pod.namespace}/{pod.name}"
-        outcome = written(
-            lambda: self._client.post(what, f"{path}/binding", msgspec.json.encode(body))
-        )
-        if isinstance(outcome, Written) or outcome.kind is ErrorKind.NOT_LEADING:
-            return outcome
-        found = answer_of(lambda: self._client.get(f"read pod {pod.namespace}/{pod.name}", path))
-        if isinstance(found, Refused):
-            is_gone = found.kind is ErrorKind.NOT_FOUND
-            return outcome if is_gone else Refused(ErrorKind.TRANSIENT, outcome.sentence)
-        return Written() if _is_bound(found, pod, node) else outcome
 
     def set_goal_met(self, pod: Pod, at: str | None) -> Written | Refused:
         """Annotate the pod with the instant since which its job's goal has been met, or remove

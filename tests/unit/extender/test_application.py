@@ -125,8 +125,8 @@ class Running:
     def __init__(self, settings: Settings, server: FakeServer) -> None:
         self.server, self.application = server, Application(settings)
         client = self.application._client
-        vars(client._access.library().rest_client)["pool_manager"] = server
-        vars(client)["_access"] = client._access._replace(pool=server)  # type: ignore[arg-type]
+        vars(client.access.library().rest_client)["pool_manager"] = server
+        vars(client)["access"] = client.access._replace(pool=server)  # type: ignore[arg-type]
         self.browser = Client(self.application.wsgi())
         self.now = time.monotonic()
 
