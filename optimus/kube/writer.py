@@ -89,19 +89,13 @@ def _replicas(job: TrainingJob, counts: Counts) -> dict[str, object]:
 
 
 class PodWriter:
-    """Nominates and requeues pending pods, and annotates pods whose job's goal is met; all by
+    """Requeues pending pods, and annotates pods whose job's goal is met; all by
     ``pods/status``, which also holds annotations, and which a scheduler may write.
 
     Each patch names the pod's UID: a new pod of the same name must not get the old one's."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-
-    def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
-        """Set or clear the pod's nominated node; this also requeues a pod that was refused."""
-        return self._patch(
-            "nominate", pod, {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
-        )
 
     def requeue(self, pod: Pod, reason: str) -> Written | Refused:
         """Make kube-scheduler try the pod again, by an annotation whose text changes."""

@@ -180,23 +180,14 @@ def test_a_log_is_read_with_the_agents_timestamps(
     assert LogReader(autoscaler).read(pod, since=lines[0].at + 5) == LogRead([])
 
 
-def test_pending_pods_are_nominated_and_woken_by_the_scheduler(
+def test_pending_pods_are_requeued_by_the_scheduler(
     granted: LocalCluster, namespace: str, scheduler: Client
 ) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j", scheduler="nobody"))
     with followed(Reflector(scheduler, watched_pods())) as pods:
         pod = until(pods, lambda: next(iter(pods_in(pods, namespace)), None))
         writer = PodWriter(scheduler)
-        assert isinstance(writer.nominate(pod, "node-1"), Written)
         assert isinstance(writer.requeue(pod, "room appeared"), Written)
-        until(
-            pods,
-            lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node == "node-1",
-        )
-        assert isinstance(writer.nominate(pod, None), Written)
-        until(
-            pods, lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node is None
-        )
         stored = granted.kubectl("get", "pod", pod.name, "-n", namespace, "-o", "yaml")
         assert (
             yaml.safe_load(stored)["metadata"]["annotations"]["optimus.dl/requeued"]

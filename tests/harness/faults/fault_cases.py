@@ -29,7 +29,6 @@ WATCHES_JOBS = Calls("GET", r"/tfjobs\?.*watch=true")
 WATCHES_PODS = Calls("GET", r"/pods\?.*watch=true")
 LISTS_JOBS = Calls("GET", r"/tfjobs\?limit=")
 LISTS_ALL_PODS = Calls("GET", r"/v1/pods\?limit=")
-NOMINATES = Calls("PATCH", "/pods/[^/]+/status")
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,9 @@ class FaultCase:
     then: Calls | None = None
     """What it must do."""
 
-    nominates: bool = False
-    """The fault meets nominations. Pods that wait are nominated: the job grows, and its scheduler
-    is stopped until the fault has happened."""
-
 
 def autoscaler(fault: Fault) -> FaultCase:
     return FaultCase(AUTOSCALER, fault)
-
-
-def nominating(fault: Fault) -> FaultCase:
-    return FaultCase(EXTENDER, fault, nominates=True)
 
 
 def reopening(process: str, fault: Fault, then: Calls | None = None) -> FaultCase:
@@ -81,8 +72,6 @@ FAULT_CASES: Final[Mapping[str, FaultCase]] = {
     "the autoscaler hears of pods two seconds late": reopening(
         AUTOSCALER, Fault(WATCHES_PODS, Stall(2.0))
     ),
-    "pods cannot be nominated, twice": nominating(Fault(NOMINATES, ErrorResponse(500), times=2)),
-    "all freezes when the first pod is nominated": nominating(Fault(NOMINATES, Freeze(2.0))),
     "the extender never hears of the first changes of pods": reopening(
         EXTENDER, Fault(WATCHES_PODS, Drop(2))
     ),
