@@ -28,7 +28,7 @@ from optimus.errors import NotReady
 from optimus.jobs import Goal, Job, TrainingMode
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.types import TrainingProgress
-from optimus.simulator.engine import simulate
+from optimus.simulator.engine import Observer, simulate
 from optimus.simulator.forecasts import FittedForecasts
 from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.measured import MeasuredTruths
@@ -119,7 +119,13 @@ class Setting:
     change: Change = as_drawn
 
     def run(
-        self, policy: str, seed: int, *, by_image: bool, adapt: Adapt = as_configured
+        self,
+        policy: str,
+        seed: int,
+        *,
+        by_image: bool,
+        adapt: Adapt = as_configured,
+        watch: Observer | None = None,
     ) -> "Outcome":
         """One simulation; ``adapt`` changes the configuration of its policy."""
         drawn = RandomWorkload("paper", self.arrivals, replace(self.config, by_image=by_image))
@@ -131,7 +137,7 @@ class Setting:
         config = replace(preset(policy, self.forecasts), measures_prices=ours)
         if self.equal_terms:
             config = with_published_forecasts(config)
-        found = simulate(stops.of(self.change(workload, seed)), adapt(config), seed)
+        found = simulate(stops.of(self.change(workload, seed)), adapt(config), seed, watch)
         times = np.array([each.completion_seconds for each in found.jobs])
         return Outcome(times, found.makespan_seconds)
 
