@@ -3,9 +3,9 @@
 
 The jobs of ``benchmarks.virtual_pairs``, and the 60 of ``benchmarks.simulated_gains`` (setting
 ``default``), run under ``optimus``. Every few seconds each training job is asked about a move to
-the counts, up to twice its own, that its forecast says are fastest. *Came* is by the job's true end
-and its true speeds alone on the cluster. Of the moves so looked at a row has, by the pairs of
-counts that were measured: the mean chance said, and the part that would have gained more than the
+the counts, up to twice its own, at which its forecast, or else what is expected of it, says it
+is fastest. *Came* is by the job's true end and its true speeds alone on the cluster. Of the moves
+so looked at a row has, by the pairs of counts that were measured: the mean chance said, and the part that would have gained more than the
 price; the mean saving said and that which comes, in seconds; the error of the logarithm of the
 ratio of the two speeds, its mean and standard deviation, and the deviation said."""
 
@@ -21,8 +21,10 @@ import numpy as np
 
 from benchmarks.simulated_gains import OURS, SETTINGS
 from benchmarks.virtual_pairs import add_cases, managed_config, run_cases, workload
+from optimus.errors import NotReady
 from optimus.interval.worth import chance_of_saving
 from optimus.jobs import Counts
+from optimus.models.expectation import expect_job
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.models.speed.model import SpeedModel
 from optimus.placement.theorem1 import Theorem1
@@ -76,6 +78,8 @@ def look_at(state: JobState, empty: EmptyCluster, at: float, price_seconds: floa
     """What is said of the fastest move of a job; none where no larger counts are faster."""
     progress, now, training = state.progress(at), state.job.counts, state.training
     forecast = forecast_job(state.job, progress)
+    if isinstance(forecast, NotReady):
+        forecast = expect_job(state.job, progress, forecast)
     if not isinstance(forecast, Forecast) or forecast.goal_met:
         return []
     most = Counts(*(min(2 * each, _MOST) for each in now))
