@@ -5,9 +5,10 @@ The jobs of ``benchmarks.virtual_pairs``, and the 60 of ``benchmarks.simulated_g
 ``default``), run under ``optimus``. Every few seconds each training job is asked about a move to
 the counts, up to twice its own, at which its forecast, or else what is expected of it, says it
 is fastest. *Came* is by the job's true end and its true speeds alone on the cluster. Of the moves
-so looked at a row has, by the pairs of counts that were measured: the mean chance said, and the part that would have gained more than the
-price; the mean saving said and that which comes, in seconds; the error of the logarithm of the
-ratio of the two speeds, its mean and standard deviation, and the deviation said."""
+so looked at a row has, by the pairs of counts that were measured: the mean chance said, and the
+part that would have gained more than the price; the mean saving said and that which comes, in
+seconds; the error of the logarithm of the ratio of the two speeds, its mean and standard deviation,
+and the deviation said."""
 
 import argparse
 import json
