@@ -21,13 +21,13 @@ import argparse
 import csv
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,6 +84,23 @@ def _columns(path: Path) -> dict[str, Floats]:
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSpeed:
+    """Steps per second by the number of workers."""
+
+    speeds: Floats
+
+    @classmethod
+    def of(cls, seconds: Iterable[float]) -> Self:
+        """By the seconds of a step at 1, 2, 3, ... workers."""
+        return cls(np.array([0.0, *(1 / each for each in seconds)]))
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> Floats:
+        """At each number of workers; ``ps`` gives its shape alone."""
+        at = np.minimum(np.asarray(workers), len(self.speeds) - 1)
+        return np.asarray(self.speeds[np.broadcast_arrays(at, ps)[0]])
+
+
 class Application:
     """Step times and progress of one model, by its tables."""
 
@@ -114,6 +131,7 @@ class Application:
         self._validated = dict(sorted(validated.items()))
         self.step_seconds = cache(self._step_seconds)
         self.steps = cache(self._steps)
+        self.speed = cache(self._speed)
 
     def most_workers(self, batch: int) -> int:
         """The most workers that may share a global batch."""
@@ -127,6 +145,10 @@ class Application:
         at_once = max(math.ceil(local / passes), self.least_local)
         step, sync = self._times(placement, at_once)
         return step + (passes - 1) * max(step - sync, 0.0)
+
+    def _speed(self, batch: int) -> TableSpeed:
+        counts = range(1, self.most_workers(batch) + 1)
+        return TableSpeed.of(self.step_seconds(batch, packed(each)) for each in counts)
 
     def _times(self, placement: Placement, local: int) -> tuple[float, float]:
         turned = min(placement[at:] + placement[:at] for at in range(len(placement)))
@@ -180,6 +202,15 @@ class PolluxJob:
         """That it has now."""
         return sum(self.servers.values())
 
+    def most(self, speeds: str) -> int:
+        """The most workers that it may get."""
+        most = self.application.most_workers(self.batch)
+        return most if speeds == "true" else min(most, 2 * max((self.own, *self.seen)))
+
+    def speed(self, speeds: str) -> TableSpeed:
+        """What is known of its speed."""
+        return self.application.speed(self.batch) if speeds == "true" else _fitted_speed(self)
+
     def advance(self, at: float, seconds: float) -> None:
         """Train from an instant on."""
         if not self.servers:
@@ -194,25 +225,6 @@ class PolluxJob:
             self.ended_at, self.left, self.servers = at + delay + needed, 0.0, {}
         else:
             self.left -= (seconds - delay) / step
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TableSpeed:
-    """Steps per second by the number of workers."""
-
-    speeds: Floats
-
-    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> Floats:
-        """At each number of workers; ``ps`` gives its shape alone."""
-        at = np.minimum(np.asarray(workers), len(self.speeds) - 1)
-        return np.asarray(self.speeds[np.broadcast_arrays(at, ps)[0]])
-
-
-@cache
-def _true_speed(application: Application, batch: int) -> TableSpeed:
-    counts = range(1, application.most_workers(batch) + 1)
-    steps = [application.step_seconds(batch, packed(each)) for each in counts]
-    return TableSpeed(np.array([0.0, *(1 / each for each in steps)]))
 
 
 def _fitted_speed(job: PolluxJob) -> TableSpeed:
@@ -232,7 +244,7 @@ def _fitted_speed(job: PolluxJob) -> TableSpeed:
     weak = 0.03 / np.diag(usual)
     rows = np.vstack([terms(seen) / seconds[:, None], np.diag(weak)])
     found, _ = nnls(rows, np.concatenate([np.ones(len(seen)), 0.03 * np.ones(4)]))
-    return TableSpeed(np.array([0.0, *(1 / (terms(np.arange(1, most + 1)) @ found))]))
+    return TableSpeed.of(terms(np.arange(1, most + 1)) @ found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +258,8 @@ class Rule:
 
     def decide(self, jobs: Sequence[PolluxJob], at: float) -> dict[str, int]:
         """The workers of each job from now on; 0 for one that waits on."""
-        forecasts = {each.name: Forecast(self._speed(each), each.left) for each in jobs}
-        most = {each.name: self._most(each) for each in jobs}
+        forecasts = {each.name: Forecast(each.speed(self.speeds), each.left) for each in jobs}
+        most = {each.name: each.most(self.speeds) for each in jobs}
         least = {each.name: 1 for each in jobs}
         if self.bounds != "free":
             is_short = sum(each.own for each in jobs) > WHOLE
@@ -257,17 +269,6 @@ class Rule:
         up = [each for each in jobs if each.name in least]
         between = {name: (each, max(each, most[name])) for name, each in least.items()}
         return self._settle(jobs, forecasts, self._ask(up, forecasts, at, between))
-
-    def _speed(self, job: PolluxJob) -> TableSpeed:
-        return (
-            _fitted_speed(job)
-            if self.speeds == "fitted"
-            else _true_speed(job.application, job.batch)
-        )
-
-    def _most(self, job: PolluxJob) -> int:
-        most = job.application.most_workers(job.batch)
-        return min(most, 2 * max((job.own, *job.seen))) if self.speeds == "fitted" else most
 
     def _ask(
         self,
@@ -306,39 +307,34 @@ class Rule:
 
         moves = _Moves({each.name: each.workers for each in jobs}, wanted)
         giving = [each for each in jobs if 0 < wanted.get(each.name, 0) < each.workers]
-        costs = {each.name: -change(each, wanted[each.name]) for each in giving}
-        moves.donors = sorted(costs.items(), key=lambda each: (each[1], each[0]))
-        for each in jobs:
-            if not each.workers and each.name in wanted:
-                moves.grow(each.name, math.inf)
+        costs = ((-change(each, wanted[each.name]), each.name) for each in giving)
+        moves.donors = sorted(costs)
+        growing = [each for each in jobs if wanted.get(each.name, 0) > each.workers]
         gains = {
-            each.name: change(each, wanted[each.name], LEAST_GAIN)
-            for each in jobs
-            if 0 < each.workers < wanted[each.name]
+            each.name: change(each, wanted[each.name], LEAST_GAIN) if each.workers else math.inf
+            for each in growing
         }
-        by_name = {each.name: each for each in jobs}
-        for name in sorted(gains, key=lambda one: (-gains[one], one)):
-            if not moves.grow(name, gains[name]):
-                now = moves.counts[name]
-                fitting = min(now + moves.free, wanted[name])
-                if fitting > now and change(by_name[name], fitting, LEAST_GAIN) > 0:
-                    moves.free -= fitting - now
-                    moves.counts[name] = fitting
+        for each in sorted(growing, key=lambda one: -gains[one.name]):
+            if moves.grow(each.name, gains[each.name]):
+                continue
+            fitting = min(each.workers + moves.free, wanted[each.name])
+            if fitting > each.workers and change(each, fitting, LEAST_GAIN) > 0:
+                moves.counts[each.name] = fitting
         return moves.counts
 
 
 @dataclass(slots=True)
 class _Moves:
-    """What is decided so far; ``donors`` are the jobs that are to have less, by name, with what
-    that costs them, the least first."""
+    """What is decided so far; ``donors`` are the jobs that are to have less, with what that costs
+    them, the least first."""
 
     counts: dict[str, int]
     wanted: Mapping[str, int]
-    donors: list[tuple[str, float]] = field(default_factory=list)
-    free: int = field(init=False)
+    donors: list[tuple[float, str]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.free = WHOLE - sum(self.counts.values())
+    @property
+    def free(self) -> int:
+        return WHOLE - sum(self.counts.values())
 
     def grow(self, name: str, gain: float) -> bool:
         """Give a job what it is to have, if what others lose for it is less than its gain. A gain
@@ -346,16 +342,15 @@ class _Moves:
         number, spare, cost = 0, self.free, 0.0
         more = self.wanted[name] - self.counts[name]
         while spare < more and number < len(self.donors):
-            donor, loss = self.donors[number]
+            loss, donor = self.donors[number]
             spare, cost = spare + self.counts[donor] - self.wanted[donor], cost + loss
             number += 1
         if gain < math.inf and (spare < more or gain <= max(cost, 0.0)):
             return False
-        for donor, _ in self.donors[:number]:
+        for _, donor in self.donors[:number]:
             self.counts[donor] = self.wanted[donor]
-        self.donors = self.donors[number:]
+        del self.donors[:number]
         self.counts[name] += min(more, spare)
-        self.free = spare - min(more, spare)
         return True
 
 
@@ -404,20 +399,9 @@ def place(jobs: Sequence[PolluxJob], counts: Mapping[str, int]) -> None:
             free[at] -= each.servers[at]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of a workload under a policy."""
-
-    mean_jct_seconds: float
-    p99: float
-    makespan: float
-    """Seconds, as is the 99th percentile."""
-    ratio: float
-    """Of the mean to that of the untouched jobs."""
-    late_fraction: float
-    """Of jobs more than 5 % later than untouched."""
-    worst: float
-    """The largest multiple of the untouched time."""
+Outcome = dict[str, float]
+"""Of a workload under a policy: seconds, the ratio of the mean to that of untouched jobs, the part
+of the jobs more than 5 % later than untouched, and the largest multiple of the untouched time."""
 
 
 def read_jobs(tables: Path, workload: Path, load: float = 1.0) -> list[PolluxJob]:
@@ -467,27 +451,22 @@ def outcome(times: Mapping[str, float], makespan: float, before: Mapping[str, fl
     """The figures of completion times beside untouched ones."""
     seconds = np.array(list(times.values()))
     ratios = seconds / np.array([before[name] for name in times])
-    p99, late = float(np.percentile(seconds, 99)), float(np.mean(ratios > LATE))
-    return Outcome(
-        mean_jct_seconds=float(seconds.mean()),
-        p99=p99,
-        makespan=makespan,
-        ratio=float(seconds.mean() / np.mean(list(before.values()))),
-        late_fraction=late,
-        worst=float(ratios.max()),
-    )
+    return {
+        "mean_jct_seconds": float(seconds.mean()),
+        "p99": float(np.percentile(seconds, 99)),
+        "makespan": makespan,
+        "ratio": float(seconds.mean() / np.mean(list(before.values()))),
+        "late_fraction": float(np.mean(ratios > LATE)),
+        "worst": float(ratios.max()),
+    }
 
 
 def summary(found: Sequence[Outcome]) -> dict[str, float | None]:
     """A policy over all workloads, each of which is one observation."""
-    estimate = Estimate.of([each.ratio for each in found])
-    return {
-        "ratio": estimate.mean,
-        "low": estimate.low,
-        "high": estimate.high,
-        "late_fraction": float(np.mean([each.late_fraction for each in found])),
-        "worst": max(each.worst for each in found),
-    }
+    estimate = Estimate.of([each["ratio"] for each in found])
+    late, worst = ([each[name] for each in found] for name in ("late_fraction", "worst"))
+    ends = {"ratio": estimate.mean, "low": estimate.low, "high": estimate.high}
+    return ends | {"late_fraction": float(np.mean(late)), "worst": max(worst)}
 
 
 def main() -> None:
@@ -516,20 +495,13 @@ def main() -> None:
     }
     overall = {policy: summary([each[policy] for each in by_file.values()]) for policy in policies}
     if options.json:
-        plain = {
-            name: {policy: asdict(each) for policy, each in of.items()}
-            for name, of in by_file.items()
-        }
-        print(json.dumps({"workloads": plain, "policies": overall}, indent=1, allow_nan=False))
+        print(json.dumps({"workloads": by_file, "policies": overall}, indent=1, allow_nan=False))
         return
-    print("policy      to untouched            over 5 % late   worst   by workload")
+    print("policy      to untouched   over 5 % late   worst   by workload")
     for policy, each in overall.items():
-        ends = "" if each["low"] is None else f"({each['low']:.2f} to {each['high']:.2f})"
-        ratios = " ".join(f"{of[policy].ratio:.2f}" for of in by_file.values())
-        print(
-            f"{policy:<11} {each['ratio']:.2f} {ends:<18} {each['late_fraction']:>13.0%}"
-            f" {each['worst']:>7.1f}   {ratios}"
-        )
+        ratios = " ".join(f"{of[policy]['ratio']:.2f}" for of in by_file.values())
+        late, worst = f"{each['late_fraction']:.0%}", f"{each['worst']:.1f}"
+        print(f"{policy:<11} {each['ratio']:>12.2f} {late:>15} {worst:>7}   {ratios}")
 
 
 if __name__ == "__main__":
