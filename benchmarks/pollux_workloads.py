@@ -129,6 +129,7 @@ class Application:
             int(each.stem.split("-")[1]): _columns(each) for each in folder.glob("validation-*.csv")
         }
         self._validated = dict(sorted(validated.items()))
+        self._epochs = min(len(each["progress"]) for each in validated.values())
         self.step_seconds = cache(self._step_seconds)
         self.steps = cache(self._steps)
         self.speed = cache(self._speed)
@@ -166,13 +167,15 @@ class Application:
     def _steps(self, batch: int) -> float:
         """Steps of the whole training at a global batch: by epoch, the progress divided by what a
         step of this batch is worth beside one of the smallest."""
-        ends = np.min([each["progress"] for each in self._validated.values()], axis=0)
         sizes = np.array(list(self._validated))
 
-        def at_batch(name: str) -> Floats:
-            by_epoch = np.array([each[name] for each in self._validated.values()]).T
-            return np.array([np.interp(batch, sizes, each) for each in by_epoch])
+        def by_epoch(name: str) -> Floats:
+            return np.array([each[name][: self._epochs] for each in self._validated.values()]).T
 
+        def at_batch(name: str) -> Floats:
+            return np.array([np.interp(batch, sizes, each) for each in by_epoch(name)])
+
+        ends = by_epoch("progress").min(axis=1)
         sqr, var = at_batch("grad_sqr"), at_batch("grad_var")
         worth = (var + sqr) / (var * sizes[0] / batch + sqr)
         return float((np.diff(ends, prepend=0.0) / worth).sum())
