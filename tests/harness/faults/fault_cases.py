@@ -9,13 +9,9 @@ from typing import Final
 from localcluster.faults.faults import (
     Calls,
     Compact,
-    Cut,
-    Drop,
     EndStream,
-    ErrorResponse,
     Fault,
     Freeze,
-    Hang,
     Restart,
     Stall,
 )
@@ -62,30 +58,15 @@ def reopening(process: str, fault: Fault, then: Calls | None = None) -> FaultCas
 
 
 FAULT_CASES: Final[Mapping[str, FaultCase]] = {
-    "the server is not available for three lists of the pods": autoscaler(
-        Fault(LISTS_PODS, ErrorResponse(503), times=3)
-    ),
-    "the suspension hangs": autoscaler(Fault(SUSPENDS, Hang(2.0))),
-    "the connection is cut after the resume": autoscaler(Fault(RESUMES, Cut(after_effect=True))),
     "all freezes when the job is suspended": autoscaler(Fault(SUSPENDS, Freeze(3.0))),
     "the server is killed when the job is to be resumed": autoscaler(Fault(RESUMES, Restart())),
-    "the watch of jobs is refused as too old": reopening(
-        AUTOSCALER, Fault(WATCHES_JOBS, ErrorResponse(410)), LISTS_JOBS
-    ),
     "the watch of jobs ends as too old": reopening(
         AUTOSCALER, Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)), LISTS_JOBS
-    ),
-    "history is forgotten while jobs are not watched": reopening(
-        AUTOSCALER, Fault(WATCHES_JOBS, Compact(1.5)), LISTS_JOBS
     ),
     "the autoscaler hears of pods two seconds late": reopening(
         AUTOSCALER, Fault(WATCHES_PODS, Stall(2.0))
     ),
-    "pods cannot be nominated, twice": nominating(Fault(NOMINATES, ErrorResponse(500), times=2)),
     "all freezes when the first pod is nominated": nominating(Fault(NOMINATES, Freeze(2.0))),
-    "the extender never hears of the first changes of pods": reopening(
-        EXTENDER, Fault(WATCHES_PODS, Drop(2))
-    ),
     "the extender hears of pods two seconds late": reopening(
         EXTENDER, Fault(WATCHES_PODS, Stall(2.0))
     ),
