@@ -8,12 +8,10 @@ from typing import Final
 
 from localcluster.faults.faults import (
     Calls,
-    Compact,
     EndStream,
     Fault,
     Freeze,
     Restart,
-    Stall,
 )
 from tests.harness.faults.processes import AUTOSCALER, EXTENDER
 
@@ -24,7 +22,6 @@ LISTS_PODS = Calls("GET", r"/namespaces/faults/pods\?.*labelSelector")
 WATCHES_JOBS = Calls("GET", r"/tfjobs\?.*watch=true")
 WATCHES_PODS = Calls("GET", r"/pods\?.*watch=true")
 LISTS_JOBS = Calls("GET", r"/tfjobs\?limit=")
-LISTS_ALL_PODS = Calls("GET", r"/v1/pods\?limit=")
 NOMINATES = Calls("PATCH", "/pods/[^/]+/status")
 
 
@@ -63,17 +60,8 @@ FAULT_CASES: Final[Mapping[str, FaultCase]] = {
     "the watch of jobs ends as too old": reopening(
         AUTOSCALER, Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)), LISTS_JOBS
     ),
-    "the autoscaler hears of pods two seconds late": reopening(
-        AUTOSCALER, Fault(WATCHES_PODS, Stall(2.0))
-    ),
     "all freezes when the first pod is nominated": nominating(Fault(NOMINATES, Freeze(2.0))),
-    "the extender hears of pods two seconds late": reopening(
-        EXTENDER, Fault(WATCHES_PODS, Stall(2.0))
-    ),
     "the extender's watch of pods is cut twice": reopening(
         EXTENDER, Fault(WATCHES_PODS, EndStream(after_lines=3), times=2)
-    ),
-    "history is forgotten while the extender watches no pods": reopening(
-        EXTENDER, Fault(WATCHES_PODS, Compact(1.5)), LISTS_ALL_PODS
     ),
 }
