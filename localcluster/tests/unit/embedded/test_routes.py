@@ -5,7 +5,6 @@ import pytest
 from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Kinds
 from localcluster.embedded.apiserver.logs import LogRequest
-from localcluster.embedded.apiserver.routes import COMPACT
 from localcluster.embedded.apiserver.watches import WatchRequest
 from localcluster.embedded.apiserver.wire import Request, target_of
 from tests.cases import cases
@@ -57,12 +56,6 @@ def test_paths_outside_of_every_group_are_answered_in_plain_text(path: str) -> N
 def test_another_version_of_a_built_in_group_is_answered_with_a_status(path: str) -> None:
     code, body = ApiServer().request("GET", path)
     assert (code, body["reason"]) == (404, "NotFound")
-
-
-def test_history_can_be_forgotten_on_demand() -> None:
-    server = ApiServer()
-    assert server.request("POST", COMPACT) == (200, {"version": server.store.version})
-    assert list(server.store.since("configmaps", server.store.version)) == []
 
 
 class TestStreams:

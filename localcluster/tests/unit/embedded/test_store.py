@@ -76,18 +76,6 @@ def test_a_trimmed_log_reports_its_oldest_version() -> None:
         store.since("things", 1)
 
 
-def test_compaction_drops_changes_and_keeps_objects() -> None:
-    store = Store()
-    store.put("things", body("x", "a"))
-    before = store.version - 1
-    store.compact()
-    assert values(store.items("things")) == {("x", "a"): 0}
-    assert list(store.since("things", store.version)) == []
-    with pytest.raises(Expired) as expired:
-        store.since("things", before)
-    assert expired.value.oldest == store.version
-
-
 def test_a_change_is_encoded_once_for_all_who_watch() -> None:
     store, changes = Store(), list[Change]()
     store.subscribe(lambda _, change: changes.append(change))

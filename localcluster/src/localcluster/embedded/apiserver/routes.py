@@ -26,9 +26,6 @@ _MADE_BY_PUT: Final = frozenset({"leases", "events"})
 """Kinds of which a PUT creates what is not there."""
 _SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
-COMPACT: Final = "/localcluster/compact"
-"""A POST here drops the server's history, as etcd's compaction does. No real server has it."""
-
 Outcome: TypeAlias = wire.Response | WatchRequest | LogRequest
 
 
@@ -47,7 +44,7 @@ class Routes:
         if request.path in discovery.HEALTH:
             return wire.Response(200, b"ok", _TEXT)
         try:
-            if not self._authenticator.admits(request.authorization, self._objects.clock()):
+            if not self._authenticator.admits(request.authorization):
                 raise errors.StatusError(401, "Unauthorized", "Unauthorized")
             target = wire.target_of(self._objects.kinds, request.path)
             return self._without_target(request) if target is None else self._on(target, request)
@@ -60,9 +57,6 @@ class Routes:
             return wire.respond(unread.status, unread.code)
 
     def _without_target(self, request: wire.Request) -> wire.Response:
-        if request.path == COMPACT and request.method == "POST":
-            self._objects.store.compact()
-            return wire.respond({"version": self._objects.store.version})
         found = discovery.document(self._objects.kinds, request.path, self._address)
         if found is not None:
             return wire.respond(found)
