@@ -24,7 +24,6 @@ from localcluster.progress import PlainProgress, Progress
 from tests.cases import cases
 
 ALL = (*CONTROL_PLANES.values(), *OPERATORS.values(), *TRAINERS.values(), JOBSET)
-PROGRAMS = [name for module in (KUBERNETES, TRAINING_OPERATOR) for name in module.programs]
 
 
 class TestThePinnedModules:
