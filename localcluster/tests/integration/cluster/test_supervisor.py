@@ -123,10 +123,6 @@ class TestStart:
         run.start([[("unlucky", script, "ready")]]).wait("port taken")
         assert run.status.reason == "unlucky lost its port to another program"
 
-    def test_a_program_that_does_not_exist_is_reported_as_such(self, run: Run) -> None:
-        run.start([[("absent", "exec /no/such/program", "ready")]]).wait("failed")
-        assert "/no/such/program" in run.status.reason
-
 
 class TestDeadComponents:
     def test_a_killed_component_is_restarted_and_the_others_are_not(self, run: Run) -> None:
@@ -184,12 +180,6 @@ class TestStop:
         run.end()
         assert not alive(child)
         assert ("stubborn", "killed") in run.events()
-
-    def test_a_signal_during_the_start_ends_it_too(self, run: Run) -> None:
-        run.start([[("never", "exec sleep 1000", "ready")]])
-        eventually(lambda: ("never", "started") in run.events())
-        run.end()
-        assert run.status.phase == "stopped"
 
     def test_the_end_of_the_owner_ends_all(self, run: Run) -> None:
         read_end, write_end = os.pipe()

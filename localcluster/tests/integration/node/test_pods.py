@@ -79,16 +79,6 @@ def test_sigterm_grace_and_sigkill_of_a_deleted_pod(node_harness: NodeHarness) -
     assert "asked" in (node_harness.folder / "ended" / "ns_p_u1" / "main" / "0.log").read_text()
 
 
-def test_a_deleted_pod_writes_its_final_phase_before_it_is_removed(
-    node_harness: NodeHarness,
-) -> None:
-    running = node_harness.run(pod(script(f"trap 'exit 0' TERM; echo up; {SLEEP}")))
-    running.wait_log("up")
-    running.delete(30)
-    node_harness.api.wait(lambda: bool(node_harness.api.of("delete")))
-    assert node_harness.api.phases[-1] == "Succeeded"
-
-
 def test_volumes_are_folders_and_mount_paths_lead_to_them(
     node_harness: NodeHarness, tmp_path: Path
 ) -> None:
@@ -154,21 +144,6 @@ def test_a_pod_waits_for_its_config_map_and_follows_changes(node_harness: NodeHa
     assert not file.with_name("old").exists()
 
 
-def test_a_pod_sees_its_annotations_and_follows_changes(node_harness: NodeHarness) -> None:
-    field = {"path": "told", "fieldRef": {"fieldPath": "metadata.annotations['a.example/b']"}}
-    raw = pod(
-        script(f"wc -c </d/told; {SLEEP}", volumeMounts=[{"name": "d", "mountPath": "/d"}]),
-        volumes=[{"name": "d", "downwardAPI": {"items": [field]}}],
-    )
-    running = node_harness.run(raw)
-    running.wait_log("0")
-    file = node_harness.folder / "pods" / "u1" / "volumes" / "d" / "told"
-    metadata = {**raw["metadata"], "annotations": {"a.example/b": "now", "other": "x"}}
-    running.runner.update({**raw, "metadata": metadata})
-    running.runner.refresh()
-    assert file.read_text() == "now"
-
-
 def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(
     node_harness: NodeHarness,
 ) -> None:
@@ -226,19 +201,6 @@ def test_a_declared_port_becomes_a_port_of_its_own_for_program_probe_and_reader(
     assert told["8080"] != 8080
 
 
-def test_a_failing_liveness_probe_restarts_the_container(node_harness: NodeHarness) -> None:
-    probe = {"httpGet": {"port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
-    raw = pod(script("exec sleep 1000", livenessProbe=probe), terminationGracePeriodSeconds=1)
-    running = node_harness.run(raw)
-    node_harness.api.wait(
-        lambda: (
-            running.container().get("restartCount", 0) >= 1
-            and "running" in running.container()["state"]
-        )
-    )
-    assert "Unhealthy" in node_harness.recorder.reasons
-
-
 @cases(
     ("raw", "reason", "sentence"),
     {
@@ -271,15 +233,6 @@ def test_a_container_that_cannot_start_waits_with_a_reason_and_a_message(
     )
 
 
-def test_a_missing_program_fails_the_run(node_harness: NodeHarness) -> None:
-    running = node_harness.run(
-        pod(container(command=["no-such-program"]), restartPolicy="Never")
-    ).wait_phase("Failed")
-    terminated = running.container()["state"]["terminated"]
-    assert (terminated["exitCode"], terminated["reason"]) == (128, "StartError")
-    assert "executable file not found" in terminated["message"]
-
-
 def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(node_harness: NodeHarness) -> None:
     resources = {"requests": {"cpu": "3"}}
     first = node_harness.run(pod(script(SLEEP, resources=resources), name="a", uid="a")).wait_phase(
@@ -290,17 +243,6 @@ def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(node_harness: No
     ).wait_phase("Failed")
     assert second.status["reason"] == "OutOfcpu"
     assert first.status["phase"] == "Running"
-
-
-def test_capacity_is_free_again_once_a_pod_has_ended(node_harness: NodeHarness) -> None:
-    resources = {"requests": {"cpu": "3"}}
-    for uid in ("a", "b", "c"):
-        raw = pod(script("true", resources=resources), name=uid, uid=uid, restartPolicy="Never")
-        node_harness.run(raw).wait_phase("Succeeded", "Failed")
-        assert (
-            node_harness.api.objects[f"/api/v1/namespaces/ns/pods/{uid}"]["status"]["phase"]
-            == "Succeeded"
-        )
 
 
 def test_a_refused_status_write_is_repeated(node_harness: NodeHarness) -> None:

@@ -47,17 +47,6 @@ def test_paths_in_a_served_group_that_lead_nowhere(path: str) -> None:
         target_of(Kinds(), path)
 
 
-@pytest.mark.parametrize("path", ["/apis/nope.io/v1/things", "/apis/test.io/v2/widgets", "/nope"])
-def test_paths_outside_of_every_group_are_answered_in_plain_text(path: str) -> None:
-    assert ApiServer().request("GET", path) == (404, b"404 page not found\n")
-
-
-@pytest.mark.parametrize("path", ["/apis/apps/v2/deployments", "/apis/apps/v2", "/api/v2/pods"])
-def test_another_version_of_a_built_in_group_is_answered_with_a_status(path: str) -> None:
-    code, body = ApiServer().request("GET", path)
-    assert (code, body["reason"]) == (404, "NotFound")
-
-
 class TestStreams:
     def test_a_watch_is_handed_on(self) -> None:
         server = ApiServer()

@@ -74,8 +74,3 @@ def test_fields_that_cannot_be_asked_for(resource: Resource, selector: str, sent
     with pytest.raises(StatusError) as refused:
         parse_fields(resource, selector)
     assert (refused.value.code, str(refused.value)) == (400, sentence)
-
-
-def test_a_label_selector_that_makes_no_sense() -> None:
-    with pytest.raises(StatusError, match="unable to parse requirement"):
-        parse_labels("a===b")

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import pytest
 
 from localcluster.embedded.apiserver.tables import at_path, table
 from localcluster.embedded.apiserver.wire import Request, Response
@@ -54,19 +53,6 @@ def test_a_pods_status_is_the_reason_of_its_container() -> None:
     body = {"status": {"containerStatuses": [status]}}
     server.request("PATCH", f"{NS}/pods/p/status", body, "application/merge-patch+json")
     assert printed(server, f"{NS}/pods")[1][1:4] == ["0/1", "CrashLoopBackOff", "3"]
-
-
-@pytest.mark.parametrize("plural", ["configmaps", "deployments", "nodes", "pods", "widgets"])
-def test_an_object_of_which_nothing_is_known_can_be_printed(plural: str) -> None:
-    """As a bookmark of a watch is, and an object that somebody left empty."""
-    found = table(
-        ApiServer().resource(plural), [{"metadata": {}}], {}, datetime(2026, 1, 1, tzinfo=UTC)
-    )
-    assert len(found["rows"][0]["cells"]) == len(found["columnDefinitions"])
-
-
-def test_other_kinds_have_their_name_and_age() -> None:
-    assert printed(ApiServer(), f"{NS}/serviceaccounts") == [["Name", "Age"], ["default", "0s"]]
 
 
 def test_custom_resources_have_the_columns_of_their_definition() -> None:

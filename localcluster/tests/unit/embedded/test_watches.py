@@ -159,8 +159,3 @@ def test_a_list_is_not_sent_as_a_watch() -> None:
     with pytest.raises(StatusError, match="sendInitialEvents is forbidden") as refused:
         parse_watch({"sendInitialEvents": "true", "allowWatchBookmarks": "true"})
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
-
-
-def test_a_negative_version_is_none() -> None:
-    with pytest.raises(StatusError, match=r'strconv.ParseUint: parsing "-5": invalid syntax'):
-        parse_watch({"resourceVersion": "-5"})

@@ -67,17 +67,6 @@ def test_all_replicas_of_a_run_get_the_same_distinct_ports() -> None:
     assert cluster_of(table, replica("b")) == first
 
 
-def test_a_recreated_replica_keeps_the_ports_of_its_run() -> None:
-    ports = Counter()
-    table = ports.addresses()
-    for uid in ("a", "b"):
-        table.pod_seen(replica(uid))
-    first = cluster_of(table, replica("a"))
-    table.pod_gone(replica("a"))
-    table.pod_seen(replica("a2"))
-    assert (cluster_of(table, replica("a2")), ports.released) == (first, [])
-
-
 def test_a_run_ends_with_its_last_pod_and_the_next_one_gets_new_ports() -> None:
     ports = Counter()
     table = ports.addresses()
@@ -89,14 +78,6 @@ def test_a_run_ends_with_its_last_pod_and_the_next_one_gets_new_ports() -> None:
     assert ports.released == [101, 102, 103]
     table.pod_seen(replica("c"))
     assert cluster_of(table, replica("c")) != first
-
-
-def test_jobs_do_not_share_ports() -> None:
-    table = Counter().addresses()
-    one, other = replica("a"), replica("b", job="job-2")
-    table.pod_seen(one)
-    table.pod_seen(other)
-    assert cluster_of(table, one) != cluster_of(table, other)
 
 
 @given(
@@ -189,10 +170,6 @@ def test_a_config_that_the_operator_did_not_write_stays_as_it_is(text: str) -> N
     table = Counter().addresses()
     table.pod_seen(replica("a"))
     assert table.rewrite(replica("a"), {"TF_CONFIG": text}) == {"TF_CONFIG": text}
-
-
-def test_pods_without_a_training_job_are_not_changed() -> None:
-    assert Counter().addresses().rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
 
 
 def test_two_agents_never_hand_out_the_same_port() -> None:

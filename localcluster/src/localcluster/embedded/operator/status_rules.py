@@ -129,10 +129,9 @@ def _of_pytorchjob(job: Job, counts: Mapping[str, Json]) -> Iterator[NewConditio
         count = counts[role.name]
         active, succeeded, failed = (count.get(key, 0) for key in ("active", "succeeded", "failed"))
         decides = role.name == "Master" or "Master" not in job.roles
-        elastic_end = "Master" not in job.roles and job.body["spec"].get("elasticPolicy")
         if decides and active:
             yield NewCondition("Running", f"{named} is running.")
-        if decides and (succeeded == role.replicas or (elastic_end and succeeded)):
+        if decides and succeeded == role.replicas:
             yield NewCondition("Succeeded", f"{named} is successfully completed.", "Normal")
             return
         if failed and role.replicas > succeeded + active:
