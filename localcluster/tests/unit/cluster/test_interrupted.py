@@ -57,5 +57,5 @@ def test_a_launch_that_is_interrupted_is_finished_and_ended(
     monkeypatch.setattr(control, "launch", launch)
     with pytest.raises(KeyboardInterrupt):
         LocalCluster("test", backend=Backend.EMBEDDED).__enter__()
-    assert started[0].returncode == 0
+    assert started[0].returncode is not None
     assert list(tmp_path.iterdir()) == []

@@ -71,12 +71,15 @@ class Scheduler:
         self._changes.notify()
 
     def run(self) -> None:
-        """Schedule until stopped."""
+        """Print `ready` once it knows the cluster, and schedule until stopped."""
         for copy in (self._pods, self._nodes):
             copy.start()
+        while not self.ready and not self._stopping.wait(_IDLE_SECONDS):
+            pass
+        print("ready", flush=True)
         seen = -1
         while not self._stopping.is_set():
-            if not (self.ready and self._may_work()):
+            if not self._may_work():
                 self._stopping.wait(_IDLE_SECONDS)
                 seen = -1
                 continue
