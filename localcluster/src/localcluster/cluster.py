@@ -41,10 +41,11 @@ class LocalCluster:
     `nodes` may be empty: then no node agent runs. `state_dir` is kept (logs, events) after the end;
     without one, everything lies in a temporary folder that goes. `training_operator` is the version
     of a real one (see `localcluster.binaries.modules`), `kubernetes` its release. `images` maps
-    image names of examples to their virtual environments (or to the sentence why there is none); `agent` holds further fields of the node agent's configuration. With `audit` a real API
-    server logs requests that are no reads to `paths.audit_log`; `flags` are further ones of the
-    real components, by name. Set `progress` before the start to hear of it in another way than by
-    lines on stderr."""
+    image names of examples to their virtual environments (or to the sentence why there is none);
+    `agent` holds further fields of the node agent's configuration. With `audit` a real API server
+    logs requests that are no reads to `paths.audit_log`; `flags` are further ones of the real
+    components, by name. Set `progress` before the start to hear of it in another way than by lines
+    on stderr."""
 
     def __init__(  # noqa: PLR0913 - the last eight are options, by keyword only
         self,

@@ -1,4 +1,4 @@
-"""Objects: defaults, patches, versions, watches, subresources, deletion, quotas."""
+"""Objects: defaults, patches, versions, watches, subresources, deletion."""
 
 from typing import Any
 

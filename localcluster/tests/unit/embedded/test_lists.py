@@ -5,7 +5,7 @@ import pytest
 
 from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Json
-from localcluster.embedded.apiserver.lists import listed
+from localcluster.embedded.apiserver.routes import listed
 from localcluster.embedded.apiserver.selectors import Selection, parse_labels
 from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map

@@ -39,10 +39,6 @@ class TestReading:
         ("change", "why"),
         {
             "no containers": ({"containers": []}, ": containers definition expected in Worker"),
-            "no image": (
-                {"containers": [{"name": "tensorflow"}]},
-                ": Image is undefined in the container of Worker",
-            ),
             "another container": (
                 {"containers": [{"name": "main", "image": "i"}]},
                 ": There is no container named tensorflow in Worker",
@@ -53,13 +49,6 @@ class TestReading:
         body = tfjob({"Worker": 1})
         body["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"].update(change)
         assert read_job(TFJOB, body) == f"TFJobSpec is not valid{why}"
-
-    def test_a_name_that_no_service_can_have_is_not_valid(self) -> None:
-        body = tfjob({"Worker": 1})
-        body["metadata"]["name"] = "1-job"
-        assert str(read_job(TFJOB, body)).startswith(
-            "TFJob name is invalid: [a DNS-1035 label must consist of"
-        )
 
 
 class TestConditions:

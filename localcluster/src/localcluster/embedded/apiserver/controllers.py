@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
-from localcluster.embedded.apiserver import definitions
-from localcluster.embedded.apiserver.builtin import NOT_READY
+from localcluster.embedded.apiserver.builtin import NOT_READY, established, resources_of
 from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import DEFINITIONS, NAMESPACES, NODES, Json
 from localcluster.embedded.apiserver.metadata import is_terminating
@@ -175,8 +174,8 @@ class Definitions(KindController):
 
     def reconcile_object(self, found: Stored) -> None:
         """Serve what is defined."""
-        self._objects.kinds.define(found.name[1], definitions.resources_of(found.body))
-        ready = definitions.established(found.body, self._objects.now())
+        self._objects.kinds.define(found.name[1], resources_of(found.body))
+        ready = established(found.body, self._objects.now())
         if ready != found.body:
             self._objects.store.put(self.key, ready)
 
