@@ -24,7 +24,7 @@ from localcluster.progress import PlainProgress
 from localcluster.specs import Backend, NodeSpec, numbered_nodes, parse_capacity
 from localcluster.storage import locked, state_root
 from localcluster.supervisor import control
-from localcluster.supervisor.status import ClusterStatus, read_events, read_status
+from localcluster.supervisor.status import ClusterStatus, read_status
 
 _SHOWN_EVENTS = 8
 _NAME = re.compile(r"[a-z0-9][-a-z0-9]*")
@@ -171,9 +171,7 @@ def _print_status(paths: ClusterPaths, status: ClusterStatus) -> None:
     for name, each in status.components.items():
         pid = each.process.pid if each.process else "-"
         print(f"{name:<26}{each.phase:<14}{pid!s:<10}{each.restarts:<10}{each.last_exit or '-'}")
-    print("last events:")
-    for event in read_events(paths, _SHOWN_EVENTS):
-        print(f"  {event['at']} {event['subject']}: {event['event']} {event['detail']}".rstrip())
+    print(f"last events:\n{control.tail(paths.log('supervisor'), _SHOWN_EVENTS)}")
 
 
 def _paths(options: argparse.Namespace) -> ClusterPaths:

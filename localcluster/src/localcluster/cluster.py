@@ -27,7 +27,7 @@ from localcluster.processes import ProcessId, base_environ, send, signals_deferr
 from localcluster.progress import PlainProgress, Progress
 from localcluster.specs import Backend, NodeSpec
 from localcluster.supervisor import control
-from localcluster.supervisor.status import ClusterStatus, ComponentStatus, read_events, read_status
+from localcluster.supervisor.status import ClusterStatus, ComponentStatus, read_status
 
 _READY_SECONDS = 180.0
 _KUBECTL_SECONDS = 240.0
@@ -263,14 +263,11 @@ class LocalCluster:
             raise ClusterError(f"{component} was not ready again after {timeout_seconds:.0f} s")
 
     def diagnose(self, lines: int = 12) -> str:
-        """Return the last events and the last lines of every log."""
-        events = [
-            f"  {each['at']} {each['subject']}: {each['event']} {each['detail']}"
-            for each in read_events(self.paths, _SHOWN_EVENTS)
-        ]
+        """Return the supervisor's last events and the last lines of every other log."""
+        events = control.tail(self.paths.log("supervisor"), _SHOWN_EVENTS)
         logs = sorted(self.paths.logs.glob("*.log"))
         parts = [f"--- {log.name}\n{control.tail(log, lines)}" for log in logs]
-        return "\n".join(["--- events", *events, *parts])
+        return "\n".join(["--- events", events, *parts])
 
     def _component(self, name: str) -> ComponentStatus:
         try:

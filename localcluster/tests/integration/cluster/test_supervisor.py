@@ -16,7 +16,7 @@ import pytest
 from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive, identify
 from localcluster.storage import write_json
-from localcluster.supervisor.status import ClusterStatus, end_recorded, read_events, read_status
+from localcluster.supervisor.status import ClusterStatus, end_recorded, read_status
 from localcluster.testing.waiting import wait_until
 
 LOCALCLUSTER = Path(__file__).resolve().parents[3]
@@ -65,7 +65,10 @@ class Run:
         return process
 
     def events(self) -> list[tuple[str, str]]:
-        return [(each["subject"], each["event"]) for each in read_events(self.paths, 1000)]
+        """Return the component and what happened to it, line by line of the log."""
+        lines = (self.paths.root / "driver.log").read_text().splitlines()
+        parts = [line.partition(" ")[2].split(": ") for line in lines if ": " in line]
+        return [(subject, what) for subject, what, *_ in parts]
 
     def wait(self, phase: str) -> "Run":
         eventually(lambda: self.status.phase == phase)

@@ -98,9 +98,8 @@ def test_a_cluster_without_its_supervisor_is_not_reported_as_running(
     binaries = Binaries({"etcd": Path("/programs/etcd")}, Path("/manifests"))
     spec = ClusterSpec("x", numbered_nodes(2, {}), binaries)
     write_json(paths.plan, msgspec.to_builtins(spec, enc_hook=str))
-    paths.events.write_text(
-        '{"at": "2026-01-01T00:00:00Z", "subject": "etcd", "event": "died", "detail": ""}\n'
-    )
+    paths.logs.mkdir()
+    paths.log("supervisor").write_text("2026-01-01T00:00:00Z etcd: died\n")
     assert main(["status", "--state", str(tmp_path)]) == 3
     said = capsys.readouterr().out
     assert "running, but its supervisor is gone: run `down`, then `up`" in said
