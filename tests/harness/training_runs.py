@@ -119,7 +119,7 @@ class TrainingLogs:
             self._finished.wait(_AGAIN_SECONDS)
 
     def _is_read(self, pod: str, life: Life) -> bool:
-        """Read what there is; nominates whether no more will come: the log has ended, or the pod is
+        """Read what there is; return whether no more will come: the log has ended, or the pod is
         another by now."""
         lines = self._runs[life].lines
         try:

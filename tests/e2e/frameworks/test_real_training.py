@@ -49,7 +49,7 @@ def test_the_loss_goes_on_where_the_checkpoint_left_it(run: RescaleRun) -> None:
 
 
 def test_it_ends_without_ever_having_failed(run: RescaleRun) -> None:
-    # Failed is never taken back, so that the end nominates for all the time before.
+    # Failed is never taken back, so that the end speaks for all the time before.
     assert "Succeeded" in run.conditions
     assert "Failed" not in run.conditions
     assert run.profile["phase"] == "Completed"

@@ -42,26 +42,21 @@ class FaultCase:
     is stopped until the fault has happened."""
 
 
-def autoscaler(fault: Fault) -> FaultCase:
-    return FaultCase(AUTOSCALER, fault)
-
-
-def nominating(fault: Fault) -> FaultCase:
-    return FaultCase(EXTENDER, fault, nominates=True)
-
-
-def reopening(process: str, fault: Fault, then: Calls | None = None) -> FaultCase:
-    return FaultCase(process, fault, cut=True, then=then)
-
-
 FAULT_CASES: Final[Mapping[str, FaultCase]] = {
-    "all freezes when the job is suspended": autoscaler(Fault(SUSPENDS, Freeze(3.0))),
-    "the server is killed when the job is to be resumed": autoscaler(Fault(RESUMES, Restart())),
-    "the watch of jobs ends as too old": reopening(
-        AUTOSCALER, Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)), LISTS_JOBS
+    "all freezes when the job is suspended": FaultCase(AUTOSCALER, Fault(SUSPENDS, Freeze(3.0))),
+    "the server is killed when the job is to be resumed": FaultCase(
+        AUTOSCALER, Fault(RESUMES, Restart())
     ),
-    "all freezes when the first pod is nominated": nominating(Fault(NOMINATES, Freeze(2.0))),
-    "the extender's watch of pods is cut twice": reopening(
-        EXTENDER, Fault(WATCHES_PODS, EndStream(after_lines=3), times=2)
+    "the watch of jobs ends as too old": FaultCase(
+        AUTOSCALER,
+        Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)),
+        cut=True,
+        then=LISTS_JOBS,
+    ),
+    "all freezes when the first pod is nominated": FaultCase(
+        EXTENDER, Fault(NOMINATES, Freeze(2.0)), nominates=True
+    ),
+    "the extender's watch of pods is cut twice": FaultCase(
+        EXTENDER, Fault(WATCHES_PODS, EndStream(after_lines=3), times=2), cut=True
     ),
 }

@@ -140,15 +140,6 @@ class TestDeadComponents:
         assert run.status.components["a"].last_exit == "was killed by signal 9"
         assert ("a", "died") in run.events()
 
-    def test_after_the_start_a_failing_component_is_restarted_without_limit(self, run: Run) -> None:
-        flag = run.paths.root / "die"
-        script = f"echo ready; while [ ! -e {flag} ]; do sleep 0.02; done; exit 1"
-        run.start([[("a", script, "ready"), ("b", FOREVER, "ready")]]).wait("running")
-        flag.touch()
-        eventually(lambda: run.status.components["a"].restarts >= 2)
-        assert run.status.phase == "running"
-        assert run.status.components["b"].ready
-
     def test_readiness_is_not_read_from_log_lines_of_an_earlier_run(self, run: Run) -> None:
         marker = run.paths.root / "again"
         script = f"[ -e {marker} ] || {{ touch {marker}; {FOREVER}; }}; exec sleep 1000"

@@ -7,11 +7,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from localcluster.node import lifecycle as life
 from localcluster.node.pod_processes import PORTS_ANNOTATION
-from optimus.kube.errors import ErrorKind
 from tests.cases import cases
 from tests.integration.node.machine import NodeHarness
 from tests.unit.node.pods import container, pod
@@ -36,20 +33,6 @@ def test_a_pod_succeeds_and_its_log_can_be_read(node_harness: NodeHarness) -> No
     assert "hello sh from p" in running.wait_log("hello")
     terminated = running.container()["state"]["terminated"]
     assert (terminated["exitCode"], terminated["reason"]) == (0, "Completed")
-
-
-def test_the_agents_own_variables_do_not_reach_a_container(
-    node_harness: NodeHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:1")
-    log = (
-        node_harness.run(pod(script("env; echo done"), restartPolicy="Never"))
-        .wait_phase("Succeeded")
-        .wait_log("done")
-    )
-    names = {line.split(" ", 3)[3].partition("=")[0] for line in log.splitlines()}
-    assert "HTTPS_PROXY" not in names
-    assert {"PATH", "HOME", "TMPDIR", "KUBERNETES_SERVICE_HOST"} <= names
 
 
 def test_restarts_are_counted_and_the_previous_log_is_kept(node_harness: NodeHarness) -> None:
@@ -243,16 +226,6 @@ def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(node_harness: No
     ).wait_phase("Failed")
     assert second.status["reason"] == "OutOfcpu"
     assert first.status["phase"] == "Running"
-
-
-def test_a_refused_status_write_is_repeated(node_harness: NodeHarness) -> None:
-    node_harness.api.errors = [ErrorKind.TRANSIENT, ErrorKind.THROTTLED]
-    assert (
-        node_harness.run(pod(script("true"), restartPolicy="Never"))
-        .wait_phase("Succeeded")
-        .status["phase"]
-        == "Succeeded"
-    )
 
 
 SIDECAR = """

@@ -45,12 +45,6 @@ class TestThePinnedModules:
         assert len(replaced) > 25
         assert set(replaced) == {module.version.replace("v1.", "v0.")}
 
-    @pytest.mark.parametrize("module", ALL, ids=lambda module: module.name)
-    def test_every_program_is_a_tool_of_its_module(self, module: GoModule) -> None:
-        text = (module.folder / "go.mod").read_text()
-        for package in module.programs.values():
-            assert re.search(rf"^(tool )?\s*{re.escape(package)}$", text, re.MULTILINE), package
-
     def test_kubernetes_is_built_with_its_version_since_kubectl_refuses_an_unstamped_server(
         self,
     ) -> None:
@@ -93,13 +87,6 @@ def find(tmp_path: Path, build: FakeBuild, operator: str = DEFAULT_OPERATOR) -> 
 
 
 class TestWhereProgramsComeFrom:
-    def test_everything_is_built(self, tmp_path: Path) -> None:
-        build = FakeBuild()
-        found = find(tmp_path, build)
-        assert build.built == ["kubernetes", "training-operator"]
-        assert found["kubectl"] == tmp_path / "cache" / "kubernetes" / "kubectl"
-        assert found.manifests == tmp_path / "cache" / "training-operator" / "manifests"
-
     def test_the_environment_may_name_another_release_of_kubernetes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,9 +1,7 @@
 """The command lines fit the files that are written, stay on loopback and share nothing that would
 clash."""
 
-import random
 import re
-import socket
 import tempfile
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from localcluster.client import api_client
 from localcluster.components import Component, Ports, Recipe
 from localcluster.identities import IDENTITIES, write_identities
 from localcluster.paths import ClusterPaths
-from localcluster.ports import pick_ports
 
 PORTS = Ports(20001, 20002, 20003, 20004, 20005, 20006, 20007)
 
@@ -111,18 +108,3 @@ class TestIdentities:
         secrets = [paths.kubeconfig, *paths.pki.glob("*.key"), *paths.pki.glob("*.kubeconfig")]
         assert len(secrets) > 8
         assert {path.stat().st_mode & 0o077 for path in secrets} == {0}
-
-
-class TestPorts:
-    def test_are_different_and_free(self) -> None:
-        ports = pick_ports(8, random.Random(1))
-        assert len(set(ports)) == 8
-        for port in ports:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", port))
-
-    def test_one_that_is_taken_is_not_picked(self) -> None:
-        first = pick_ports(1, random.Random(7))[0]
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", first))
-            assert first not in pick_ports(3, random.Random(7))

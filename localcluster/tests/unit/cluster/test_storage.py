@@ -49,11 +49,6 @@ class TestAFolderOfTheCache:
         publish(tmp_path / "key", lambda work: (work / "whole").touch(), PlainProgress())
         assert [path.name for path in (tmp_path / "key").iterdir()] == ["whole"]
 
-    def test_what_a_killed_builder_left_is_removed(self, tmp_path: Path) -> None:
-        (tmp_path / ".key.abcdef").mkdir()
-        publish(tmp_path / "key", lambda work: None, PlainProgress())
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["key", "key.lock"]
-
 
 class TestAFileOfState:
     def test_stays_as_it_was_when_the_new_content_cannot_be_written(self, tmp_path: Path) -> None:

@@ -36,25 +36,6 @@ def test_a_list_holds_every_selected_object(query: dict[str, str]) -> None:
     assert found["metadata"] == {"resourceVersion": str(server.store.version)}
 
 
-@cases(
-    ("query", "message"),
-    {
-        "a limit in letters": ({"limit": "x"}, 'strconv.ParseInt: parsing "x": invalid syntax'),
-        "a version in letters": (
-            {"resourceVersion": "abc"},
-            (
-                'invalid resource version: resourceVersion: Invalid value: "abc": '
-                'strconv.ParseUint: parsing "abc": invalid syntax'
-            ),
-        ),
-    },
-)
-def test_parameters_that_cannot_be_read(query: dict[str, str], message: str) -> None:
-    with pytest.raises(StatusError) as refused:
-        read(ApiServer(), query)
-    assert (refused.value.code, str(refused.value)) == (400, message)
-
-
 def test_an_unknown_future_version_times_out() -> None:
     with pytest.raises(StatusError) as refused:
         read(ApiServer(), {"resourceVersion": str(10**9)})

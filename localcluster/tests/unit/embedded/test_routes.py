@@ -1,8 +1,5 @@
 """Requests reach what their paths name, and responses have the form of a real server."""
 
-import pytest
-
-from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Kinds
 from localcluster.embedded.apiserver.logs import LogRequest
 from localcluster.embedded.apiserver.watches import WatchRequest
@@ -32,21 +29,6 @@ def test_paths(path: str, wanted: tuple[str, str, str, str]) -> None:
     assert (found.resource.plural, found.namespace, found.name, found.subresource) == wanted
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/api/v1/nope",
-        "/api/v1/namespaces/a/nodes",
-        "/api/v1/pods/p",
-        "/api/v1/namespaces/a/pods/p/x",
-        "/api/v1/namespaces/a/pods/p/status/x",
-    ],
-)
-def test_paths_in_a_served_group_that_lead_nowhere(path: str) -> None:
-    with pytest.raises(StatusError, match="the server could not find the requested resource"):
-        target_of(Kinds(), path)
-
-
 class TestStreams:
     def test_a_watch_is_handed_on(self) -> None:
         server = ApiServer()
@@ -74,22 +56,3 @@ class TestStreams:
         query = b"follow=true&tailLines=5&timestamps=false&pretty=true"
         found = server.routes.handle(Request.of("GET", f"{NS}/pods/p/log", query, {}, b""))
         assert found == LogRequest(4, "/containerLogs/ns/p/c?tailLines=5&follow=true")
-
-    @cases(
-        ("query", "message"),
-        {
-            "no such container": ("?container=x", "container x is not valid for pod p"),
-            "several to choose from": (
-                "",
-                "a container name must be specified for pod p, choose one of: [c d i]",
-            ),
-        },
-    )
-    def test_a_container_that_cannot_be_chosen(self, query: str, message: str) -> None:
-        server = ApiServer()
-        containers = [{"name": name, "image": "i:1"} for name in "cd"]
-        server.create(
-            "pods", pod(containers=containers, initContainers=[{"name": "i", "image": "i:1"}])
-        )
-        code, response = server.request("GET", f"{NS}/pods/p/log{query}")
-        assert (code, response["message"]) == (400, message)

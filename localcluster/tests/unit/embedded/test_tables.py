@@ -1,13 +1,10 @@
 """Tables that kubectl prints, and the OpenAPI document that lets it write."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from localcluster.embedded.apiserver.tables import at_path, table
 from localcluster.embedded.apiserver.wire import Request, Response
-from tests.cases import cases
 from tests.unit.embedded.api_server import WIDGETS, ApiServer, pod
 
 NS = "/api/v1/namespaces/ns"
@@ -65,39 +62,6 @@ def test_custom_resources_have_the_columns_of_their_definition() -> None:
     server.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 2}})
     rows = printed(server, "/apis/test.io/v1/namespaces/ns/widgets")
     assert rows == [["Name", "Size", "State", "Age"], ["w", 2, None, "0s"]]
-
-
-@cases(
-    ("path", "found"),
-    {
-        "a path of keys": (".a.b", 1),
-        "a path that leads nowhere": (".a.none.x", None),
-        "the last of a list": (".l[-1:].t", "y"),
-        "the first of a list": (".l[0].t", "x"),
-        "beyond the end of a list": (".l[5].t", None),
-        "an element of what is no list": (".a[0]", None),
-    },
-)
-def test_paths_of_columns(path: str, found: object) -> None:
-    assert at_path({"a": {"b": 1}, "l": [{"t": "x"}, {"t": "y"}]}, path) == found
-
-
-@cases(
-    ("made", "age"),
-    {
-        "just now": ("2026-01-01T00:00:00Z", "0s"),
-        "less than two minutes": ("2025-12-31T23:58:01Z", "119s"),
-        "some minutes": ("2025-12-31T23:57:30Z", "2m"),
-        "whole minutes": ("2025-12-31T23:57:00Z", "3m"),
-        "more than an hour": ("2025-12-31T22:30:00Z", "90m"),
-        "some hours": ("2025-12-31T20:00:00Z", "4h"),
-        "some days": ("2025-12-25T00:00:00Z", "7d"),
-    },
-)
-def test_ages(made: str, age: str) -> None:
-    body = {"metadata": {"name": "x", "creationTimestamp": made}}
-    found = table(ApiServer().resource("configmaps"), [body], {}, datetime(2026, 1, 1, tzinfo=UTC))
-    assert found["rows"][0]["cells"] == ["x", age]
 
 
 def test_openapi_says_that_the_server_validates_fields() -> None:

@@ -21,7 +21,6 @@ from localcluster.embedded.apiserver.watches import (
     parse_watch,
     selected_event,
 )
-from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map
 
 CHANGES = st.lists(
@@ -138,21 +137,6 @@ def test_simultaneous_changes_come_in_one_piece() -> None:
         assert await reading == ["ADDED a", "ADDED b", "ADDED c"]
 
     run(scenario)
-
-
-@cases(
-    ("query", "wanted"),
-    {
-        "nothing said": ({}, WatchQuery()),
-        "version 0 is any": ({"resourceVersion": "0"}, WatchQuery(None)),
-        "from a version, for a time": (
-            {"resourceVersion": "7", "timeoutSeconds": "3", "allowWatchBookmarks": "true"},
-            WatchQuery(7, 3.0),
-        ),
-    },
-)
-def test_parameters(query: dict[str, str], wanted: WatchQuery) -> None:
-    assert parse_watch(query) == wanted
 
 
 def test_a_list_is_not_sent_as_a_watch() -> None:

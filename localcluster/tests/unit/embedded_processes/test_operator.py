@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.embedded.operator.jobs import MXJOB, PYTORCHJOB, TFJOB, read_job
-from localcluster.embedded.operator.reconcile import Create, WriteStatus
+from localcluster.embedded.operator.reconcile import Create
 from localcluster.embedded.operator.status_rules import with_condition
 from localcluster.embedded.raw_objects import Json
 from tests.cases import cases
@@ -52,16 +52,6 @@ class TestReading:
 
 
 class TestConditions:
-    def test_a_valid_job_is_not_changed(self) -> None:
-        once = with_condition({}, NOW, "Running", "TFJobRunning", "it runs")
-        assert with_condition(once, LATER, "Running", "TFJobRunning", "in other words") is once
-
-    def test_running_and_restarting_exclude_each_other(self) -> None:
-        status = with_condition(
-            with_condition({}, NOW, "Running", "A", ""), NOW, "Restarting", "B", ""
-        )
-        assert [each["type"] for each in status["conditions"]] == ["Restarting"]
-
     @given(
         st.lists(
             st.tuples(
@@ -82,12 +72,6 @@ class TestCourse:
     def test_nothing_is_done_where_nothing_has_changed(self) -> None:
         harness = running(tfjob({"PS": 1, "Worker": 2}))
         assert harness.look(LATER) == []
-
-    def test_an_event_is_emitted_once(self) -> None:
-        harness = running(tfjob({"Worker": 2}))
-        harness.end("j-worker-1", 1)
-        harness.settle()
-        assert [reason for _, reason, _ in harness.events] == ["TFJobFailed"]
 
     def test_suspension_comes_before_failure(self) -> None:
         harness = running(tfjob({"PS": 1, "Worker": 1}))
@@ -167,12 +151,6 @@ def happen(harness: OperatorHarness, event: str, number: int) -> None:
         harness.body["spec"]["tfReplicaSpecs"][role]["replicas"] = 1 + number % 4
 
 
-def test_a_status_is_written_only_where_it_has_changed() -> None:
-    harness = OperatorHarness(TFJOB, tfjob({"Worker": 2}))
-    assert any(isinstance(action, WriteStatus) for action in harness.look())
-    assert not any(isinstance(action, WriteStatus) for action in harness.look(LATER))
-
-
 class TestPyTorch:
     def variables(self, harness: OperatorHarness, pod: str) -> dict[str, str]:
         (container,) = harness.pods[pod]["spec"]["containers"]
@@ -193,18 +171,6 @@ class TestPyTorch:
             "PET_NNODES": "3",
         }
         assert self.variables(job, "j-master-0")["RANK"] == "0"
-
-    def test_a_resumed_job_has_the_new_world_in_every_pod(self) -> None:
-        job = running(body_of(PYTORCHJOB, {"Master": 1, "Worker": 1}), PYTORCHJOB)
-        job.body["spec"]["runPolicy"] = {"suspend": True}
-        job.settle()
-        job.gone()
-        assert (job.pods, job.conditions()["Suspended"]) == ({}, "True")
-        job.body["spec"]["runPolicy"] = {"suspend": False}
-        job.body["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 3
-        job.settle()
-        worlds = {self.variables(job, name)["WORLD_SIZE"] for name in job.pods}
-        assert (len(job.pods), worlds) == (4, {"4"})
 
     @cases(
         ("restart", "ended", "exit_code", "condition"),

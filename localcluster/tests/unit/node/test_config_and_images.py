@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from localcluster.images import Environment, ImageCatalog, Unavailable, default_images
+from localcluster.images import Environment, ImageCatalog, Unavailable
 from localcluster.node.config import AgentConfig, BadConfig, load_config
 from localcluster.node.pod_spec import unsupported
 from tests.cases import cases
@@ -30,13 +30,6 @@ def read(folder: Path, values: dict[str, Any]) -> AgentConfig:
     """Read these values from a file."""
     (folder / "config").write_text(json.dumps(values))
     return load_config(folder / "config")
-
-
-def test_a_good_configuration_is_read(tmp_path: Path) -> None:
-    config = read(tmp_path, {**GOOD, "settings": {"back_off": {"base_seconds": 1}}})
-    assert (config.nodes[0].name, config.nodes[0].capacity["pods"]) == ("n1", "110")
-    assert config.settings.back_off.base_seconds == 1.0
-    assert isinstance(config.images.lookup("busybox"), Environment)
 
 
 @cases(
@@ -90,12 +83,6 @@ def test_an_unknown_image_names_the_known_ones() -> None:
         "tool:2"
     )
     assert CATALOG.lookup("gone:1") == Unavailable("why")
-
-
-def test_example_images_without_an_environment_say_so() -> None:
-    found = default_images(Path("/bin")).lookup("optimus-examples-mxnet")
-    assert isinstance(found, Unavailable)
-    assert "was not set up" in found.sentence
 
 
 @cases(

@@ -79,14 +79,6 @@ def test_commands(
     assert (launch.argv, launch.program) == (argv, str(tmp_path / "image" / "tool"))
 
 
-def test_python_is_the_interpreter_of_the_image_by_its_full_path(
-    tmp_path: Path, image: Environment
-) -> None:
-    launch = prepare(tmp_path, image, command=["python", "-c", "1"])
-    assert launch.program == image.interpreter
-    assert launch.argv == (image.interpreter, "-c", "1")
-
-
 def test_arguments_refer_to_variables_and_are_rewritten_once(
     tmp_path: Path, image: Environment
 ) -> None:
@@ -123,14 +115,6 @@ def test_variables_are_a_clean_set_the_images_and_the_containers(
     assert env["PATH"].startswith(f"{image.path[0]}:")
 
 
-def test_a_mount_at_tmp_is_where_temporary_files_go_and_nothing_else_moves(
-    tmp_path: Path, image: Environment
-) -> None:
-    env = prepare(tmp_path, image, volumeMounts=[{"name": "v", "mountPath": "/tmp"}]).env
-    assert env["TMPDIR"] == str(tmp_path / "pod" / "volumes" / "v")
-    assert env["HOME"] == str(tmp_path / "pod" / "scratch")
-
-
 @cases(
     ("fields", "sentence"),
     {
@@ -163,16 +147,6 @@ def field(path: str) -> list[dict[str, Any]]:
 )
 def test_a_field_of_the_pod(tmp_path: Path, image: Environment, path: str, expected: str) -> None:
     assert prepare(tmp_path, image, env=field(path)).env["X"] == expected
-
-
-def test_values_refer_to_variables_before_them(tmp_path: Path, image: Environment) -> None:
-    entries = [
-        {"name": "X", "value": "$(FROM_IMAGE)/1"},
-        {"name": "EARLY", "value": "$(LATE)"},
-        {"name": "LATE", "value": "1"},
-    ]
-    env = prepare(tmp_path, image, env=entries).env
-    assert (env["X"], env["EARLY"]) == ("yes/1", "$(LATE)")
 
 
 def from_settings(**more: Any) -> list[dict[str, Any]]:

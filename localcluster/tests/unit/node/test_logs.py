@@ -43,15 +43,6 @@ def test_lines_keep_the_instant_at_which_they_were_written(log: LogFile) -> None
     assert text(log, LogQuery(timestamps=True)).startswith("2026-01-01T00:00:00.000000000Z one\n")
 
 
-def test_pieces_become_lines_stream_by_stream_and_the_end_completes_the_last(log: LogFile) -> None:
-    log.write("stdout", b"on")
-    log.write("stderr", b"tw")
-    log.write("stdout", b"e\nthr")
-    log.write("stderr", b"o\n")
-    log.close()
-    assert text(log, LogQuery()) == "one\ntwo\nthr\n"
-
-
 def test_a_line_that_is_too_long_is_stored_in_parts_and_read_as_one(log: LogFile) -> None:
     for _ in range(4):
         log.write("stdout", b"x" * 10000)
@@ -82,14 +73,6 @@ def test_a_reader_chooses_a_part(log: LogFile, values: dict[str, str], expected:
     for line in (b"a\n", b"b\n", b"c\n"):
         log.write("stdout", line)
     assert text(log, LogQuery.parse(values, START + timedelta(seconds=10))) == expected
-
-
-@pytest.mark.parametrize(
-    "values", [{"tailLines": "x"}, {"sinceTime": "yesterday"}, {"sinceSeconds": "9e99"}]
-)
-def test_an_invalid_query_is_refused_with_a_message(values: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="cannot be understood"):
-        LogQuery.parse(values, START)
 
 
 def test_a_follower_gets_what_comes_and_ends_with_the_log(log: LogFile) -> None:

@@ -53,25 +53,6 @@ def test_sidecars_of_a_deleted_pod_wait_for_its_main_containers() -> None:
     assert harness.machine.next_wake() == 40
 
 
-def test_a_second_deletion_can_only_shorten_the_grace() -> None:
-    harness = (
-        MachineHarness(pod())
-        .begin()
-        .send(life.DeletionRequested(30), at=0)
-        .send(life.DeletionRequested(2), at=1)
-    )
-    assert harness.machine.next_wake() == 3
-    harness.send(life.DeletionRequested(500), at=2)
-    assert harness.machine.next_wake() == 3
-
-
-def test_a_grace_of_zero_kills_at_once() -> None:
-    harness = MachineHarness(pod()).begin()
-    harness.new_instructions()
-    harness.send(life.DeletionRequested(0))
-    assert harness.new_instructions() == [life.Signal("main", kill=True)]
-
-
 def test_a_pod_whose_object_is_gone_is_killed_and_dropped() -> None:
     harness = MachineHarness(pod()).begin()
     harness.new_instructions()

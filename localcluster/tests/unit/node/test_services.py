@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from localcluster.node.peer_addresses import PeerAddresses
 from localcluster.ports import NoPortLeft, PortAllocator, pick_ports
-from tests.cases import cases
 from tests.unit.node.pods import pod
 
 
@@ -158,29 +157,6 @@ def test_a_sparse_cluster_is_rewritten_too() -> None:
     assert json.loads(told["TF_CONFIG"])["cluster"] == {"worker": {"1": "127.0.0.1:101"}}
 
 
-@cases(
-    "text",
-    {
-        "text that is no JSON": "no json",
-        "JSON of another shape": "[]",
-        "a member without a port": '{"cluster": {"ps": ["host-without-port"]}}',
-    },
-)
-def test_a_config_that_the_operator_did_not_write_stays_as_it_is(text: str) -> None:
-    table = Counter().addresses()
-    table.pod_seen(replica("a"))
-    assert table.rewrite(replica("a"), {"TF_CONFIG": text}) == {"TF_CONFIG": text}
-
-
-def test_two_agents_never_hand_out_the_same_port() -> None:
-    candidates = pick_ports(10)
-    with closing(PortAllocator(candidates)) as one, closing(PortAllocator(candidates)) as other:
-        handed = [(one, other)[index % 2].allocate() for index in range(10)]
-        assert sorted(handed) == sorted(candidates)
-        with pytest.raises(NoPortLeft, match=f"between {min(candidates)} and {max(candidates)}"):
-            one.allocate()
-
-
 def test_a_released_port_is_reused_only_after_a_delay() -> None:
     seconds = [0.0]
     (port,) = pick_ports(1)
@@ -197,3 +173,12 @@ def test_a_port_in_use_is_skipped() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(NoPortLeft):
             PortAllocator([port]).allocate()
+
+
+def test_two_agents_never_hand_out_the_same_port() -> None:
+    candidates = pick_ports(10)
+    with closing(PortAllocator(candidates)) as one, closing(PortAllocator(candidates)) as other:
+        handed = [(one, other)[index % 2].allocate() for index in range(10)]
+        assert sorted(handed) == sorted(candidates)
+        with pytest.raises(NoPortLeft, match=f"between {min(candidates)} and {max(candidates)}"):
+            one.allocate()
