@@ -137,7 +137,7 @@ class TrainingLogs:
 
 
 def _lives(pod: Json) -> dict[Life, Json]:
-    """The present life of each of a pod's containers, and its state."""
+    """Return the present life of each of a pod's containers, and its state."""
     found = pod["status"].get("containerStatuses") or ()
     return {(pod["metadata"]["uid"], int(each["restartCount"])): each["state"] for each in found}
 

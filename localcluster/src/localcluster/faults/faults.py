@@ -36,7 +36,7 @@ class Calls:
         re.compile(self.body)
 
     def match(self, call: Call) -> bool:
-        """Whether the call is one of them."""
+        """Tell whether the call is one of them."""
         return (
             call.method == self.method
             and re.search(self.target, call.target) is not None

@@ -155,11 +155,11 @@ class PodProcesses:
             prober.stop()
 
     def log_path(self, container: str, attempt: int) -> Path:
-        """The file of one run's log."""
+        """Return the file of one run's log."""
         return self.folder / "logs" / container / f"{attempt}.log"
 
     def live_log(self, container: str, attempt: int) -> LogFile | None:
-        """The log of a run while it may still grow."""
+        """Return the log of a run while it may still grow."""
         newest, log = self._logs.get(container, (-1, None))
         return log if newest == attempt else None
 

@@ -50,7 +50,7 @@ class ClusterStatus:
 
 
 def read_status(paths: ClusterPaths) -> ClusterStatus | None:
-    """The last status of the cluster in this state folder; None where there is none."""
+    """Return the last status of the cluster in this state folder; None where there is none."""
     body = read_json(paths.status)
     try:
         return None if body is None else msgspec.convert(body, ClusterStatus)

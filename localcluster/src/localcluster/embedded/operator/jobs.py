@@ -82,12 +82,12 @@ class Job:
         return policy
 
     def has_chief(self) -> bool:
-        """Whether a chief or master decides its outcome."""
+        """Tell whether a chief or master decides its outcome."""
         return "Chief" in self.roles or "Master" in self.roles
 
 
 def read_job(kind: OperatorKind, body: Json) -> Job | str:
-    """The job with its defaults, or the sentence why it is not valid."""
+    """Return the job with its defaults, or the sentence why it is not valid."""
     specs: Json = body["spec"].get(kind.kind.replica_specs) or {}
     if wrong := _specs_fault(kind, specs):
         return wrong

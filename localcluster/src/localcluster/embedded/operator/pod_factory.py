@@ -14,12 +14,12 @@ LABELS: Final = "training.kubeflow.org"
 
 
 def child_name(job: Job, role: Role, index: int) -> str:
-    """The name of a replica's pod, and of its service."""
+    """Return the name of a replica's pod, and of its service."""
     return f"{job.name}-{role.label}-{index}"
 
 
 def selecting_labels(job: Job, role: Role, index: int) -> dict[str, str]:
-    """The labels that find a replica's pod."""
+    """Return the labels that find a replica's pod."""
     return {
         f"{LABELS}/operator-name": job.kind.controller,
         f"{LABELS}/job-name": job.name,
@@ -29,7 +29,7 @@ def selecting_labels(job: Job, role: Role, index: int) -> dict[str, str]:
 
 
 def make_pod(job: Job, role: Role, index: int) -> Json:
-    """The pod of a replica."""
+    """Return the pod of a replica."""
     template = copy.deepcopy(role.template)
     metadata, spec = template.get("metadata") or {}, template["spec"]
     labels = {**(metadata.get("labels") or {}), **selecting_labels(job, role, index)}
@@ -65,7 +65,7 @@ def _quote_amounts(resources: Json) -> None:
 
 
 def make_service(job: Job, role: Role, index: int) -> Json:
-    """The headless service of a replica."""
+    """Return the headless service of a replica."""
     labels = selecting_labels(job, role, index)
     ports = [
         {"name": port.get("name", ""), "port": port["containerPort"]} for port in _ports(job, role)
