@@ -21,7 +21,7 @@ from autoscaler.decide import rescales_of
 from autoscaler.jobs.state import JobState
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvents
+from autoscaler.profile.events import JobEvent, JobEvents
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import claims_of, headroom
 from optimus.interval.classify import why_moved_enough
@@ -162,7 +162,8 @@ class StragglerReplacer:
                 f"nothing is done: {why_not}" if why_not else "the job is restarted on other nodes"
             )
             state.straggler = f"{what}; {then}"
-            self._events.straggler_found(state)
+            event = JobEvent("StragglerFound", state.straggler)
+            self._events.emit_once(state.training_job, event)
         if not why_not:
             self._begin(state, found.stragglers, now)
 
