@@ -25,10 +25,8 @@ from autoscaler.leadership import (
     Leadership,
     LeadershipState,
     OnlyInstance,
-    claim_pod,
     emit_leader_event,
     instance_name,
-    pod_prefix,
     readiness_text,
 )
 from autoscaler.logs.last_words import LastWords
@@ -103,7 +101,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(settings: Settings, stopping: threading.Event) -> int:
-    instance, fence = instance_name(settings.pod_uid), Fence()
+    instance, fence = instance_name(), Fence()
     agent = f"optimus-autoscaler/{instance}"
     guard = _guard(settings, fence)
     client = connect(settings.kubeconfig, user_agent=agent, guard=guard)
@@ -233,18 +231,9 @@ def _leadership(
     )
     store = LeaseStore(own, settings.leader_lease)
     events = EventWriter(client, "optimus-autoscaler", api_version=LEASE_API_VERSION)
-    # In an exec into the leader's pod the claim is the leader's, which is not to be followed yet.
-    claim = claim_pod(settings.pod_uid) if settings.pod_uid else None
     return Leadership(
-        Election(
-            store,
-            instance,
-            fence,
-            predecessor="" if claim is None else pod_prefix(instance),
-            config=config,
-        ),
+        Election(store, instance, fence, config=config),
         on_lead=partial(emit_leader_event, store, events, instance),
-        claim=claim,
     )
 
 

@@ -18,7 +18,7 @@ from autoscaler.completion import CompletionRequester
 from autoscaler.decide import Decider
 from autoscaler.executor import Rescales
 from autoscaler.jobs.managed import Holds, ManagedJobs
-from autoscaler.jobs.state import JobLimits, JobState, begin_order
+from autoscaler.jobs.state import BlockReason, JobLimits, JobState, begin_order
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.metrics import Metrics
@@ -429,7 +429,9 @@ class Controller:
         metrics.books.labels("faster").set(sum(each.faster_seconds for each in books))
         metrics.books.labels("stopped").set(sum(each.stopped_seconds for each in books))
         metrics.books.labels("redone").set(sum(each.redone_seconds for each in books))
-        metrics.braked.set(sum(bool(state.braked) for state in self.managed))
+        metrics.braked.set(
+            sum(bool(state.blocks.text(BlockReason.BRAKED)) for state in self.managed)
+        )
 
     def _keep_for_workloads(
         self, states: list[JobState], observation: Observation, now: float

@@ -131,21 +131,17 @@ class Store(Protocol):
 class Election:
     """One instance's part in the election. ``step`` is called by one thread; the rest by any."""
 
-    def __init__(  # noqa: PLR0913 - the last four are options, by keyword only
+    def __init__(
         self,
         store: Store,
         identity: str,
         fence: Fence,
         *,
-        predecessor: str = "",
         config: ElectionConfig | None = None,
         timer: Callable[[], float] = suspend_aware_clock,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """``predecessor``: what the identity of a process begins with that has ended for sure,
-        since this one runs in its place; empty: none is known."""
         self._store, self._identity, self._fence = store, identity, fence
-        self._predecessor = predecessor
         self._config = config or ElectionConfig()
         self._timer, self._wall = timer, wall
         self._own: Lease | None = None
@@ -275,12 +271,8 @@ class Election:
             self._log_refusal(outcome)
 
     def _is_free(self, found: Lease, at: float) -> bool:
-        is_predecessor = self._predecessor and found.holder.startswith(self._predecessor)
-        return (
-            not found.holder
-            or bool(is_predecessor)
-            or at - self._seen_at >= (found.duration_seconds or self._config.duration_seconds)
-        )
+        duration_seconds = found.duration_seconds or self._config.duration_seconds
+        return not found.holder or at - self._seen_at >= duration_seconds
 
     def _take(self, found: Lease) -> None:
         sent_at = self._timer()
@@ -330,12 +322,10 @@ class Leadership:
         election: Election,
         *,
         on_lead: Callable[[], None] = lambda: None,
-        claim: socket.socket | None = None,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_lead`` is called once, when this instance begins to lead; ``claim`` is kept."""
+        """``on_lead`` is called once, when this instance begins to lead."""
         self._election, self._on_lead, self._timer = election, on_lead, timer
-        self._claim = claim
         self._stopping, self._changed = threading.Event(), threading.Event()
         self._stepped_at = timer()
         self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
@@ -418,32 +408,9 @@ def readiness_text(leadership: Leadership | OnlyInstance) -> str:
             return f"ok: standby; {leadership.holder or 'nobody'} leads"
 
 
-_RANDOM_BYTES: Final = 4
-
-
-def instance_name(pod_uid: str) -> str:
-    """The identity of this process: its host, a part of its pod's UID, and a part of its own."""
-    parts = (socket.gethostname(), pod_uid[:8], secrets.token_hex(_RANDOM_BYTES))
-    return "_".join(part for part in parts if part)
-
-
-def claim_pod(pod_uid: str) -> socket.socket | None:
-    """A claim to be the only process of the pod, which lasts until this one ends; ``None`` where
-    another one has it.
-
-    A name in the pod's network namespace: the kernel frees it with the process that bound it."""
-    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    try:
-        claim.bind(f"\0optimus-autoscaler-{pod_uid}")
-    except OSError:
-        claim.close()
-        return None
-    return claim
-
-
-def pod_prefix(instance: str) -> str:
-    """What the names of all processes of one pod have in common."""
-    return instance[: -2 * _RANDOM_BYTES]
+def instance_name() -> str:
+    """The identity of this process: its host, and a part of its own."""
+    return f"{socket.gethostname()}_{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Final
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.managed import ManagedJobs
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import BlockReason, JobState
 from autoscaler.profile.events import JobEvent, JobEvents
 from optimus.interval.victims import choose_victims
 from optimus.jobs import RescaleRule
@@ -184,7 +184,7 @@ class QuotaDeadlocks:
         for part in parts:
             text = part.text(observation.jobs.values())
             if part.state is not None:
-                part.state.waits_for = text
+                part.state.block(BlockReason.NO_NODES, text)
             if part.refused_by is not None or part.state is not None:
                 self._events.emit_once(part.job, JobEvent("PodsNotCreated", text))
         parts.sort(key=lambda part: (part.job.namespace, _order(part.job, part.state)))

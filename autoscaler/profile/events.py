@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from cachetools import TTLCache
 
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import BlockReason, JobState
 from autoscaler.metrics import Metrics
 from autoscaler.profile.status import deadline_text, declared_end
 from optimus.jobs import NO_COUNTS, AtTarget, LossGoal, RescaleRule, goal_text
@@ -194,10 +194,11 @@ _OF_STATE: Final[dict[str, _Row]] = {
     ),
     "ReplicasChanged": _Row(_replicas_changed, _replicas_changed),
     "NotMoved": _Row(
-        lambda view: view.state.braked,
+        lambda view: view.state.blocks.text(BlockReason.BRAKED),
         lambda view: (
-            f"{view.state.braked}; counts are only recommended now; once the cause is found,"
-            " delete the TrainingProfiles of those jobs to let Optimus go on"
+            f"{view.state.blocks.text(BlockReason.BRAKED)}; counts are only recommended now;"
+            " once the cause is found, delete the TrainingProfiles of those jobs to let"
+            " Optimus go on"
         ),
     ),
     "Ended": _Row(
