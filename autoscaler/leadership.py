@@ -24,8 +24,7 @@ from enum import Enum, auto
 from typing import Final, Protocol, Self
 
 from optimus.kube.errors import ErrorKind
-from optimus.kube.events import EventType, EventWriter
-from optimus.kube.leases import Lease, LeaseStore
+from optimus.kube.leases import Lease
 from optimus.kube.results import Refused, Written
 
 _LOG = logging.getLogger(__name__)
@@ -317,15 +316,8 @@ def _unless_written(outcome: Written | Refused) -> str:
 class Leadership:
     """Runs an election on a thread of its own, which nothing else of the process can hold up."""
 
-    def __init__(
-        self,
-        election: Election,
-        *,
-        on_lead: Callable[[], None] = lambda: None,
-        timer: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``on_lead`` is called once, when this instance begins to lead."""
-        self._election, self._on_lead, self._timer = election, on_lead, timer
+    def __init__(self, election: Election, *, timer: Callable[[], float] = time.monotonic) -> None:
+        self._election, self._timer = election, timer
         self._stopping, self._changed = threading.Event(), threading.Event()
         self._stepped_at = timer()
         self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
@@ -374,9 +366,6 @@ class Leadership:
             self._stepped_at = self._timer()
             if self.state is not before:
                 self._changed.set()
-                if before is LeadershipState.STANDBY and self.state is LeadershipState.LEADER:
-                    # Not here: an Event that hangs would hold up the next renewal.
-                    threading.Thread(target=self._on_lead, daemon=True).start()
 
 
 class OnlyInstance:
@@ -411,22 +400,3 @@ def readiness_text(leadership: Leadership | OnlyInstance) -> str:
 def instance_name() -> str:
     """The identity of this process: its host, and a part of its own."""
     return f"{socket.gethostname()}_{secrets.token_hex(4)}"
-
-
-@dataclass(frozen=True, slots=True)
-class _LeaseSubject:
-    namespace: str
-    name: str
-    uid: str
-    kind: str = "Lease"
-
-
-def emit_leader_event(store: LeaseStore, events: EventWriter, instance: str) -> None:
-    """Put an Event on the Lease that says who leads."""
-    lease = store.read()
-    if isinstance(lease, Lease):
-        subject = _LeaseSubject(store.namespace, store.name, lease.uid)
-        message = f"{instance} became leader"
-        outcome = events.emit(subject, EventType.NORMAL, "LeaderElection", message)
-        if isinstance(outcome, Refused):
-            _LOG.warning("%s", outcome)
