@@ -15,7 +15,7 @@ from tests.harness.kustomize import render
 ROOT = Path(__file__).parents[3]
 PARTS = sorted(path.parent.name for path in (ROOT / "manifests").glob("*/kustomization.yaml"))
 COMPONENTS = [name for name in PARTS if name != "crds"]
-POD_VALUES = {"POD_IP": "10.0.0.7", "OPTIMUS_POD_UID": "1-2-3"}
+POD_VALUES = {"POD_IP": "10.0.0.7"}
 """What the fields of a pod are."""
 
 

@@ -370,7 +370,7 @@ def test_the_schema_knows_exactly_the_settings_that_are_not_addresses() -> None:
         for field in flag_fields(settings)
     }
     # What differs between two processes of one pod, or is the chart's to say.
-    own = {"LISTEN", "PAGE_LISTEN", "HEALTH_LISTEN", "KUBECONFIG", "POD_UID", "ONCE", "CONFIG"}
+    own = {"LISTEN", "PAGE_LISTEN", "HEALTH_LISTEN", "KUBECONFIG", "ONCE", "CONFIG"}
     taken = {f"{prefix}{name}" for prefix in ("OPTIMUS_", "OPTIMUS_EXTENDER_") for name in own}
     assert set(schema["properties"]["settings"]["propertyNames"]["enum"]) == known - taken
 
