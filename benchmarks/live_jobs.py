@@ -16,8 +16,15 @@ from examples.light.costs import Costs
 from examples.light.journal import accuracy_of
 from examples.light.problem import Problem
 from optimus.kube.times import format_second
-from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import Kind, LightJob
+
+Counts = tuple[int, int]
+
+FASTER: Final = 10.0
+"""All settings of the autoscaler that are seconds are divided by this."""
+
+NODES: Final = ("6100m",) * 4
+"""Six jobs of 2 + 3 fill them."""
 
 SENSIBLE: Final[Counts] = (2, 3)
 """The counts at which a job of the drawn length takes that long."""
@@ -197,14 +204,19 @@ def _flags(costs: Costs, per_epoch: int, synchronous: bool) -> Mapping[str, str]
     }
 
 
-@cache
 def final_loss(steps: int, rate: float, per_epoch: int) -> float:
     """A loss that a job of so many steps does not reach in two epochs in a row before its last."""
+    epochs = np.array(epoch_losses(steps, rate, per_epoch))
+    return _BELOW * float(min(np.maximum(epochs[:-1], epochs[1:])))
+
+
+@cache
+def epoch_losses(steps: int, rate: float, per_epoch: int) -> tuple[float, ...]:
+    """The mean loss of each epoch of a synchronous job of so many steps."""
     problem, parameters = Problem(1), Problem.initial_parameters()
     losses = []
     for step in range(steps):
         gradient = problem.gradient(parameters, step * _BATCH, _BATCH)
         parameters = parameters - rate * gradient.values / gradient.examples
         losses.append(gradient.loss / gradient.examples)
-    epochs = np.mean(np.reshape(losses, (-1, per_epoch)), axis=1)
-    return _BELOW * float(min(np.maximum(epochs[:-1], epochs[1:])))
+    return tuple(np.mean(np.reshape(losses, (-1, per_epoch)), axis=1).tolist())

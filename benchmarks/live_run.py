@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from autoscaler.settings import Settings
-from benchmarks.live_jobs import PlannedJob
+from benchmarks.live_jobs import FASTER, NODES, PlannedJob
 from localcluster.specs import Backend
 from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, Json, in_namespace
 from tests.harness.optimus_cluster import (
@@ -26,12 +26,6 @@ from tests.harness.watch_recorder import WatchRecorder
 
 MANAGED: Final = "managed"
 UNTOUCHED: Final = "untouched"
-FASTER: Final = 10.0
-"""All settings of the autoscaler that are seconds are divided by this."""
-
-NODES: Final = ("6100m",) * 4
-"""Six jobs of 2 + 3 fill them."""
-
 _KEPT: Final = ("lease_seconds", "cache_age_limit_seconds")
 """What a busy machine needs in full."""
 

@@ -51,5 +51,5 @@ class PodHistory(WatchRecorder):
         return messages
 
     def ever(self, true: Callable[[dict[str, frozenset[str]]], bool]) -> bool:
-        """Whether something was true of the bound pods at any instant."""
+        """Tell whether something was true of the bound pods at any instant."""
         return any(true(instant) for instant in self.bound_at_each_instant())

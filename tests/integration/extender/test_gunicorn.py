@@ -21,7 +21,7 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from extender.http.wsgi import GRACE_SECONDS, THREADS
+from extender.http.wsgi import GRACE_SECONDS
 from localcluster.node.launcher import tied
 from optimus.runtime.health import MOST_CONNECTIONS
 from tests.harness.waiting import LONG_SECONDS, wait_until
@@ -225,15 +225,6 @@ def is_over(process: int) -> bool:
         return True
 
 
-def test_many_calls_go_over_one_connection(extender: Extender) -> None:
-    question = {"Pod": POD, "Nodes": None, "NodeNames": ["n1"]}
-    assert extender.post("/filter", question)["NodeNames"] == ["n1"]
-    first = extender.connection.sock
-    for _ in range(50):
-        assert extender.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
-    assert extender.connection.sock is first
-
-
 def test_calls_sent_at_once_are_answered_in_turn(extender: Extender) -> None:
     body = json.dumps({"Pod": POD, "NodeNames": ["n1"]}).encode()
     head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
@@ -244,21 +235,6 @@ def test_calls_sent_at_once_are_answered_in_turn(extender: Extender) -> None:
             part = calling.recv(65536)
             assert part, received
             received += part
-
-
-def test_more_busy_connections_than_threads_are_all_answered(extender: Extender) -> None:
-    clients = [
-        http.client.HTTPConnection("127.0.0.1", extender.port, timeout=60)
-        for _ in range(2 * THREADS)
-    ]
-    try:
-        for _ in range(3):
-            for client in clients:
-                client.request("GET", "/healthz")
-            assert [client.getresponse().read() for client in clients] == [b"ok\n"] * len(clients)
-    finally:
-        for client in clients:
-            client.close()
 
 
 def test_a_bad_call_does_not_break_the_connection(extender: Extender) -> None:
