@@ -22,7 +22,6 @@ LISTS_PODS = Calls("GET", r"/namespaces/faults/pods\?.*labelSelector")
 WATCHES_JOBS = Calls("GET", r"/tfjobs\?.*watch=true")
 WATCHES_PODS = Calls("GET", r"/pods\?.*watch=true")
 LISTS_JOBS = Calls("GET", r"/tfjobs\?limit=")
-NOMINATES = Calls("PATCH", "/pods/[^/]+/status")
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,6 @@ class FaultCase:
     then: Calls | None = None
     """What it must do."""
 
-    nominates: bool = False
-    """The fault meets nominations. Pods that wait are nominated: the job grows, and its scheduler
-    is stopped until the fault has happened."""
-
 
 FAULT_CASES: Final[Mapping[str, FaultCase]] = {
     "all freezes when the job is suspended": FaultCase(AUTOSCALER, Fault(SUSPENDS, Freeze(3.0))),
@@ -52,9 +47,6 @@ FAULT_CASES: Final[Mapping[str, FaultCase]] = {
         Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)),
         cut=True,
         then=LISTS_JOBS,
-    ),
-    "all freezes when the first pod is nominated": FaultCase(
-        EXTENDER, Fault(NOMINATES, Freeze(2.0)), nominates=True
     ),
     "the extender's watch of pods is cut twice": FaultCase(
         EXTENDER, Fault(WATCHES_PODS, EndStream(after_lines=3), times=2), cut=True

@@ -21,10 +21,9 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from extender.http.wsgi import GRACE_SECONDS, THREADS
+from extender.http.wsgi import GRACE_SECONDS
 from localcluster.node.launcher import tied
 from optimus.runtime.health import MOST_CONNECTIONS
-from tests.cases import cases
 from tests.harness.waiting import LONG_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
@@ -216,17 +215,6 @@ def test_with_tls_only_clients_with_a_certificate_are_answered(
         many = {**question, "NodeNames": ["n1", *(f"no-{number}" for number in range(9_000))]}
         assert running.post("/prioritize", many)[0] == {"Host": "n1", "Score": 10}
         assert running.connection.sock is first
-        hello = b"\x16\x03\x01\x02\x00\x01"  # the first bytes of a handshake
-        for sent in (b"", hello):
-            with silent_clients(running.port, sent):
-                assert running.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
-                running.connection.close()
-        with ExitStack() as opened:  # hands are shaken, and nothing follows
-            for _ in range(2 * THREADS):
-                plain = socket.create_connection(("127.0.0.1", running.port), timeout=60)
-                opened.enter_context(context.wrap_socket(plain, server_hostname="optimus-extender"))
-            assert running.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
-    assert "is not answered" in running.log.read_text()
 
 
 def is_over(process: int) -> bool:
@@ -279,51 +267,6 @@ def test_half_sent_requests_at_the_health_address_keep_nobody_waiting(extender: 
     finally:
         for connection in half_sent:
             connection.close()
-
-
-SILENT = {
-    "nothing": b"",
-    "half a body": b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{",
-    "nothing more": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
-}
-"""What a client sends before it says nothing for as long as it is let."""
-
-
-@contextmanager
-def silent_clients(port: int, sent: bytes) -> Iterator[list[socket.socket]]:
-    """More connections than there are threads, on which nothing follows."""
-    with ExitStack() as opened:
-        clients = [
-            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
-            for _ in range(2 * THREADS)
-        ]
-        for client in clients:
-            client.sendall(sent)
-        yield clients
-
-
-@cases("sent", SILENT)
-def test_silent_clients_keep_kube_scheduler_waiting_no_moment(
-    extender: Extender, sent: bytes
-) -> None:
-    question = {"Pod": POD, "NodeNames": ["n1"]}
-    with silent_clients(extender.port, sent) as clients:
-        for _ in range(20):
-            assert extender.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
-            extender.connection.close()  # a new connection is served as well
-        for client in clients:
-            client.setblocking(False)
-        if b"healthz" not in sent:
-            for client in clients:
-                with pytest.raises(BlockingIOError):
-                    client.recv(1)
-
-
-def test_a_request_that_does_not_end_ends_the_connection(extender: Extender) -> None:
-    with silent_clients(extender.port, b"POST /filter HTTP/1.1\r\nHo") as clients:
-        for client in clients:
-            client.settimeout(LONG_SECONDS)
-            assert client.recv(1) == b""
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ class MatrixScenario:
     def _enumerate(self) -> tuple[CallPoint, ...]:
         found: dict[CallPoint, None] = {}
         for _ in range(_PASSES):
-            job = self._scenario.training_job(is_small=False)
+            job = self._scenario.training_job()
             self._scenario.wait_training(self._scenario.rescale(job, self._LEAST))
             found |= dict.fromkeys(call_points(self._proxy.calls))
         return tuple(found)
@@ -106,7 +106,7 @@ class MatrixScenario:
         return wrong, {point for point, fault in faults.items() if fault in killed}
 
     def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
-        job = self._scenario.training_job(is_small=False)
+        job = self._scenario.training_job()
         before = self._scenario.now()
         self._early_resumes.clear()
         self._proxy.inject(*faults)
@@ -186,7 +186,7 @@ class FairShareScenario(MatrixScenario):
 
     def replicas_by_node(self) -> list[int]:
         """How many replicas each node has of the job at its larger counts."""
-        job = self._scenario.training_job(is_small=False)
+        job = self._scenario.training_job()
         if (job.ps, job.workers) != LARGE:
             job = self._scenario.rescale(job, self._LEAST)
             self._scenario.wait_training(job)

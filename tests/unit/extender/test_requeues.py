@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from extender.status_writes import StatusWrite, StatusWrites
+from extender.requeues import Requeue, Requeues
 from optimus.jobs import NodeConstraints
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -25,7 +25,7 @@ def pod(name: str) -> Pod:
     )
 
 
-ON_A, ON_B = StatusWrite(pod("p"), "a"), StatusWrite(pod("p"), "b")
+ON_A, ON_B = Requeue(pod("p"), "a"), Requeue(pod("p"), "b")
 
 
 @dataclass
@@ -33,22 +33,18 @@ class FakeWriter:
     """Gives the answers one by one, the last one again and again."""
 
     answers: list[Written | Refused] = field(default_factory=lambda: [Written()])
-    written: list[tuple[str, str | None]] = field(default_factory=list)
-
-    def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
-        self.written.append((pod.name, node))
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+    written: list[tuple[str, str]] = field(default_factory=list)
 
     def requeue(self, pod: Pod, reason: str) -> Written | Refused:
         self.written.append((pod.name, reason))
-        return self.answers[0]
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-def writes_answered(*answers: Written | Refused) -> StatusWrites:
-    return StatusWrites(FakeWriter([*answers]))
+def writes_answered(*answers: Written | Refused) -> Requeues:
+    return Requeues(FakeWriter([*answers]))
 
 
-def times_due(writes: StatusWrites, write: StatusWrite, until: float) -> list[float]:
+def times_due(writes: Requeues, write: Requeue, until: float) -> list[float]:
     """Writes it at each tenth of a second at which it is due; when that was."""
     found = []
     for tenths in range(int(10 * until) + 1):
@@ -67,12 +63,12 @@ def test_the_same_write_is_repeated_at_doubling_intervals() -> None:
 # --- an API server that throttles
 
 
-def throttled(writes: StatusWrites, times: Iterable[float]) -> None:
+def throttled(writes: Requeues, times: Iterable[float]) -> None:
     for index, now in enumerate(times):
-        writes.write_all([StatusWrite(pod(f"{index} at {now}"), "a")], now)
+        writes.write_all([Requeue(pod(f"{index} at {now}"), "a")], now)
 
 
-FRESH = StatusWrite(pod("fresh"), "a")
+FRESH = Requeue(pod("fresh"), "a")
 
 
 @cases(

@@ -8,7 +8,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from extender.status_writes import StatusWrite, StatusWrites
+from extender.requeues import Requeue, Requeues
 from optimus.jobs import NodeConstraints
 from optimus.kube.client import connect
 from optimus.kube.pods import Pod
@@ -43,9 +43,9 @@ def test_a_429_with_retry_after_stops_the_writes_to_all_pods(
     status = re.compile("/api/v1/namespaces/ns/pods/.*/status")
     httpserver.expect_request(status, method="PATCH").respond_with_handler(answer)
     counted: list[str] = []
-    writes = [StatusWrite(pod(index), node="n") for index in range(300)]
+    writes = [Requeue(pod(index), "n") for index in range(300)]
     with ThreadPoolExecutor(THREADS) as executor:
-        limited = StatusWrites(
+        limited = Requeues(
             PodWriter(connect(kubeconfig, user_agent="test")),
             count_write=counted.append,
             executor=executor,

@@ -1,9 +1,9 @@
-"""The writes to pods' status: how often, and what became of each.
+"""Requeues of pods by an annotation: how often, and what became of each.
 
-kube-scheduler clears a nomination whenever an attempt fails, and each write makes it try the pod
-again: without a limit, a pod that it keeps refusing would be tried for ever. So a pod is written to
-at most once a second, and each time that the same is written again, or that a write fails, it waits
-twice as long. While the API server throttles (429 and Retry-After), nothing is written to any pod.
+Each makes kube-scheduler try the pod again: without a limit, a pod that it keeps refusing would be
+tried for ever. So a pod is written to at most once a second, and each time that the same is written
+again, or that a write fails, it waits twice as long. While the API server throttles (429 and
+Retry-After), nothing is written to any pod.
 """
 
 import logging
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -30,43 +30,36 @@ _FORGOTTEN_AFTER_SECONDS: Final = 2 * LONGEST_SECONDS
 """A pod that nothing was written to for this long counts as new."""
 
 
-class PodStatusWriter(Protocol):
+class PodWriter(Protocol):
     """The part of ``optimus.kube.writer.PodWriter`` that is needed; see there."""
-
-    def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
-        """Set or clear the pod's nominated node."""
-        ...
 
     def requeue(self, pod: Pod, reason: str) -> Written | Refused:
         """Make kube-scheduler try the pod again."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StatusWrite:
-    """One write to a pod's status: a nominated node, none, or a reason to try the pod again."""
+class Requeue(NamedTuple):
+    """A pod that is to be tried again."""
 
     pod: Pod
-    node: str | None = None
-    reason: str | None = None
-    """With a reason the pod is requeued by an annotation; otherwise ``node`` is nominated."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """The last write to one pod: what, when, and how long to wait before the next."""
+    """The last write to one pod: why, when, and how long to wait before the next."""
 
-    what: tuple[str | None, str | None]
+    reason: str
     at: float
     wait_seconds: float
 
 
-class StatusWrites:
+class Requeues:
     """Writes to pods within the limits. One thread calls it; time is an argument (monotonic)."""
 
     def __init__(
         self,
-        writer: PodStatusWriter,
+        writer: PodWriter,
         *,
         count_write: Callable[[str], None] = lambda _: None,
         executor: Executor | None = None,
@@ -79,26 +72,26 @@ class StatusWrites:
         self._throttled_times = 0
         self._lock = threading.Lock()  # of the two above: writes run on several threads
 
-    def is_due(self, write: StatusWrite, now: float) -> bool:
+    def is_due(self, write: Requeue, now: float) -> bool:
         """Whether the limits allow this write now."""
         if now < self._paused_until:
             return False
         last = self._last.get(write.pod.uid)
         if last is None:
             return True
-        same = last.what == (write.node, write.reason)
+        same = last.reason == write.reason
         return now - last.at >= (last.wait_seconds if same else FIRST_SECONDS)
 
-    def last_at(self, write: StatusWrite) -> float:
+    def last_at(self, write: Requeue) -> float:
         """When its pod was last written to (monotonic); minus infinity where that is long ago."""
         last = self._last.get(write.pod.uid)
         return float("-inf") if last is None else last.at
 
     def write_all(
         self,
-        writes: Sequence[StatusWrite],
+        writes: Sequence[Requeue],
         now: float,
-        still_wanted: Callable[[StatusWrite], bool] = lambda _: True,
+        still_wanted: Callable[[Requeue], bool] = lambda _: True,
     ) -> list[Written | Refused | None]:
         """Carry out writes that are due, of different pods; each one's outcome.
 
@@ -107,7 +100,7 @@ class StatusWrites:
         self._forget_old(now)
         began = time.monotonic()
 
-        def write(each: StatusWrite) -> Written | Refused | None:
+        def write(each: Requeue) -> Written | Refused | None:
             at = now + time.monotonic() - began
             if at < self._paused_until or not still_wanted(each):
                 return None
@@ -122,18 +115,16 @@ class StatusWrites:
                 self._remember(each, outcome, now)
         return outcomes
 
-    def _write(self, write: StatusWrite, at: float) -> Written | Refused:
-        if write.reason is None:
-            return self._writer.nominate(write.pod, write.node)
+    def _write(self, write: Requeue, at: float) -> Written | Refused:
         # The annotation's text has to change, or nothing would be written.
         return self._writer.requeue(write.pod, f"{write.reason} at {at:.1f}")
 
-    def _remember(self, write: StatusWrite, outcome: Written | Refused, now: float) -> None:
-        last, what = self._last.get(write.pod.uid), (write.node, write.reason)
+    def _remember(self, write: Requeue, outcome: Written | Refused, now: float) -> None:
+        last = self._last.get(write.pod.uid)
         wait = FIRST_SECONDS
-        if last is not None and (last.what == what or isinstance(outcome, Refused)):
+        if last is not None and (last.reason == write.reason or isinstance(outcome, Refused)):
             wait = min(2 * last.wait_seconds, LONGEST_SECONDS)
-        self._last[write.pod.uid] = _Last(what, now, wait)
+        self._last[write.pod.uid] = _Last(write.reason, now, wait)
 
     def _forget_old(self, now: float) -> None:
         if now - self._forgot_at >= LONGEST_SECONDS:
