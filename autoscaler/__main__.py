@@ -25,10 +25,7 @@ from autoscaler.leadership import (
     Leadership,
     LeadershipState,
     OnlyInstance,
-    claim_pod,
-    emit_leader_event,
     instance_name,
-    pod_prefix,
     readiness_text,
 )
 from autoscaler.logs.last_words import LastWords
@@ -48,7 +45,7 @@ from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
 from optimus.kube.events import EventWriter
-from optimus.kube.leases import LEASE_API_VERSION, LeaseStore
+from optimus.kube.leases import LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
@@ -103,11 +100,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(settings: Settings, stopping: threading.Event) -> int:
-    instance, fence = instance_name(settings.pod_uid), Fence()
+    instance, fence = instance_name(), Fence()
     agent = f"optimus-autoscaler/{instance}"
     guard = _guard(settings, fence)
     client = connect(settings.kubeconfig, user_agent=agent, guard=guard)
-    leadership = _leadership(settings, instance, fence, client)
+    leadership = _leadership(settings, instance, fence)
     eligibility, metrics = _eligibility_config(settings), Metrics()
     metrics.set_instance(
         leads=lambda: leadership.state is LeadershipState.LEADER,
@@ -218,9 +215,7 @@ def _guard(settings: Settings, fence: Fence) -> Guard | None:
     return fence.why_not if settings.leader_lease else None
 
 
-def _leadership(
-    settings: Settings, instance: str, fence: Fence, client: Client
-) -> Leadership | OnlyInstance:
+def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership | OnlyInstance:
     if settings.dry_run or not settings.leader_lease:
         return OnlyInstance()
     config = ElectionConfig.of(settings.lease_seconds)
@@ -232,20 +227,7 @@ def _leadership(
         connect_seconds=config.request_seconds,
     )
     store = LeaseStore(own, settings.leader_lease)
-    events = EventWriter(client, "optimus-autoscaler", api_version=LEASE_API_VERSION)
-    # In an exec into the leader's pod the claim is the leader's, which is not to be followed yet.
-    claim = claim_pod(settings.pod_uid) if settings.pod_uid else None
-    return Leadership(
-        Election(
-            store,
-            instance,
-            fence,
-            predecessor="" if claim is None else pod_prefix(instance),
-            config=config,
-        ),
-        on_lead=partial(emit_leader_event, store, events, instance),
-        claim=claim,
-    )
+    return Leadership(Election(store, instance, fence, config=config))
 
 
 def _loop(

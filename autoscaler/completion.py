@@ -5,21 +5,20 @@ template has a downward API volume for it. The job then ends by its own means, a
 operator sets Succeeded. All that is remembered is on the pods.
 """
 
-import logging
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 from autoscaler.jobs.state import JobState
-from autoscaler.profile.events import JobEvents
-from optimus.jobs import AtTarget
-from optimus.kube.errors import Malformed
+from autoscaler.profile.events import JobEvent, JobEvents
+from optimus.jobs import AtTarget, goal_text
+from optimus.kube.contract import Annotation
+from optimus.kube.errors import ErrorKind, Malformed
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_second, parse_instant
 from optimus.models.forecast import Forecast, goal_is_met
 
-_LOG = logging.getLogger(__name__)
-
+_ANNOTATION: Final = f"the annotation {Annotation.GOAL_MET}"
 _MOST_AT_ONCE: Final = 50
 """Maximum number of pods of one job patched in one tick; the others follow in the next."""
 
@@ -51,9 +50,16 @@ class CompletionRequester:
             done = self._write(state, unannotated, format_second(now))
             if done and state.completion_requested_at is None:
                 state.completion_requested_at = now
-                self._events.completion_requested(state)
+                goal = goal_text(state.job.goal)
+                message = f"{goal} is met: its pods are notified by {_ANNOTATION}"
+                self._events.emit_once(state.training_job, JobEvent("GoalMet", message))
             if state.is_overdue(now):
-                self._events.not_completed(state)
+                message = (
+                    f"it was notified {state.limits.completion_seconds:.0f} s ago and has not"
+                    " ended; it continues as with at-target: continue. Its script has to end with"
+                    f" exit code 0 once the file of {_ANNOTATION} has content"
+                )
+                self._events.emit_once(state.training_job, JobEvent("NotCompleted", message))
 
     def _write(self, state: JobState, pods: Sequence[Pod], at: str | None) -> int:
         """Set or remove the annotation of these pods; returns of how many."""
@@ -61,8 +67,10 @@ class CompletionRequester:
         for pod in pods[:_MOST_AT_ONCE]:
             outcome = self._pods.set_goal_met(pod, at)
             if isinstance(outcome, Refused):
-                _LOG.warning("job %s: %s", state.job.key, outcome)
-                self._events.completion_not_requested(state, outcome)
+                self._events.refused(outcome)
+                if outcome.kind is not ErrorKind.TRANSIENT:
+                    message = f"its pods cannot be notified that its goal is met: {outcome}"
+                    self._events.emit_once(state.training_job, JobEvent("NotCompleted", message))
                 break
             done += 1
         return done

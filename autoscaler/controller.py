@@ -18,12 +18,12 @@ from autoscaler.completion import CompletionRequester
 from autoscaler.decide import Decider
 from autoscaler.executor import Rescales
 from autoscaler.jobs.managed import Holds, ManagedJobs
-from autoscaler.jobs.state import JobLimits, JobState, begin_order
+from autoscaler.jobs.state import BlockReason, JobLimits, JobState, begin_order
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.metrics import Metrics
 from autoscaler.preemption import GangPreemption
-from autoscaler.profile.events import JobEvents
+from autoscaler.profile.events import JobEvent, JobEvents
 from autoscaler.profile.status import phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.profile.writer import ProfileRecorder
@@ -33,6 +33,7 @@ from optimus.interval import IntervalPlan
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
 from optimus.kube.suspension import Preemption
+from optimus.kube.training_jobs import TrainingJob
 from optimus.rescale.disruption import (
     UNLIMITED,
     DisruptionBudget,
@@ -393,9 +394,7 @@ class Controller:
         stays = state.held or state.job.rescale is RescaleRule.NEVER
         if may_have_trained or trained_at > since or stays:
             # A job that has trained may continue with the pods it has, its log readable or not.
-            self._components.events.half_bound(
-                state.training_job, limit_seconds, runs=state.gang.run is not None
-            )
+            self._warn_half_bound(state.training_job, runs=state.gang.run is not None)
             return
         why = f"only some of its pods have had a node for {now - since:.0f} s"
         purpose = RescalePurpose.TAKE_BACK
@@ -430,7 +429,9 @@ class Controller:
         metrics.books.labels("faster").set(sum(each.faster_seconds for each in books))
         metrics.books.labels("stopped").set(sum(each.stopped_seconds for each in books))
         metrics.books.labels("redone").set(sum(each.redone_seconds for each in books))
-        metrics.braked.set(sum(bool(state.braked) for state in self.managed))
+        metrics.braked.set(
+            sum(bool(state.blocks.text(BlockReason.BRAKED)) for state in self.managed)
+        )
 
     def _keep_for_workloads(
         self, states: list[JobState], observation: Observation, now: float
@@ -463,10 +464,20 @@ class Controller:
             since[uid] = self._unmanaged_since.get(uid, now)
             if now - since[uid] >= self._timing.half_bound_seconds:
                 runs = run_of(pods, NO_COUNTS, observation.node_kinds) is not None
-                self._components.events.half_bound(
-                    training_job, self._timing.half_bound_seconds, runs=runs
-                )
+                self._warn_half_bound(training_job, runs=runs)
         self._unmanaged_since = since
+
+    def _warn_half_bound(self, job: TrainingJob, *, runs: bool) -> None:
+        """Warn of a job that holds only a part of its gang; ``runs``: a pod that trains does."""
+        advice = (
+            "the job trains on with them: free capacity for the others, or suspend and resume the "
+            "job once it has saved a checkpoint"
+            if runs
+            else "the job does not train: free capacity for the others, or delete the job"
+        )
+        seconds = self._timing.half_bound_seconds
+        message = f"for {seconds:.0f} s only some of its pods have had a node; {advice}"
+        self._components.events.emit_once(job, JobEvent("HalfPlaced", message))
 
     @contextmanager
     def _guard(self, where: str, state: JobState | None = None) -> Iterator[None]:

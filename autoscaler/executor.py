@@ -13,12 +13,10 @@ from autoscaler.cluster import Observation
 from autoscaler.jobs.gang import other_gang
 from autoscaler.jobs.state import JobState
 from autoscaler.logs.poller import Run
-from autoscaler.profile.events import JobEvent, JobEvents
-from autoscaler.profile.stop_events import saving_event, slow_stop_event
+from autoscaler.profile.events import JobEvent, JobEvents, rescale_event
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, JobKey, Role
 from optimus.kube.errors import ErrorKind
-from optimus.kube.events import EventType
 from optimus.kube.pods import Pod
 from optimus.kube.profile_codec import observed_job, observed_pods
 from optimus.kube.results import Refused, Written
@@ -252,7 +250,7 @@ class JobExecutor:
         limits = limits_left(job, at, patch.restarts)
         outcome = self._access.writer.suspend(job, patch.by, limits, patch.pause)
         if limits and isinstance(outcome, Written):
-            self._access.events.emit(self._state, _limits_event(job, limits))
+            self._access.events.emit(job, _limits_event(job, limits))
         return self._answered(outcome, f"suspended ({patch.by})")
 
     def resize(self, patch: Resize) -> PatchAnswered:
@@ -307,7 +305,7 @@ class JobExecutor:
 
     def notify(self, told: Notify) -> None:
         """Put an Event on the job."""
-        self._access.events.notify(self._state, told)
+        self._access.events.emit(self._state.training_job, rescale_event(told))
 
     def placement_failed(self, failed: PlacementFailed) -> None:
         """Record it."""
@@ -323,13 +321,7 @@ class JobExecutor:
         was_stopped = end.outcome is Outcome.REACHED and not end.record.in_place
         start = state.run_start(self._at) if was_stopped else None
         state.rescale_ended(end, self._at, start)
-        events.rescale_ended(state, end)
-        saving = saving_event(state, start, trusted=trusted)
-        if saving is not None:
-            events.emit(state, saving)
-        slow = slow_stop_event(state.training_job, end)
-        if slow is not None:
-            events.emit_once(state, slow)
+        events.rescale_ended(state, end, start, trusted=trusted)
         was_preempted = end.record.pause is PauseReason.GANG and not state.preempted_by
         if was_preempted and not state.job.managed:
             self._access.recorder.discard(state)
@@ -345,7 +337,7 @@ def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:
         f"{', '.join(texts)}: the operator restarts these counts after a suspension, and "
         "what the job has used of them stays used"
     )
-    return JobEvent(EventType.NORMAL, "LimitsCarriedOver", message)
+    return JobEvent("LimitsCarriedOver", message)
 
 
 def limits_left(job: TrainingJob, at: float, restarts: int) -> dict[str, int]:

@@ -24,8 +24,7 @@ from enum import Enum, auto
 from typing import Final, Protocol, Self
 
 from optimus.kube.errors import ErrorKind
-from optimus.kube.events import EventType, EventWriter
-from optimus.kube.leases import Lease, LeaseStore
+from optimus.kube.leases import Lease
 from optimus.kube.results import Refused, Written
 
 _LOG = logging.getLogger(__name__)
@@ -131,21 +130,17 @@ class Store(Protocol):
 class Election:
     """One instance's part in the election. ``step`` is called by one thread; the rest by any."""
 
-    def __init__(  # noqa: PLR0913 - the last four are options, by keyword only
+    def __init__(
         self,
         store: Store,
         identity: str,
         fence: Fence,
         *,
-        predecessor: str = "",
         config: ElectionConfig | None = None,
         timer: Callable[[], float] = suspend_aware_clock,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """``predecessor``: what the identity of a process begins with that has ended for sure,
-        since this one runs in its place; empty: none is known."""
         self._store, self._identity, self._fence = store, identity, fence
-        self._predecessor = predecessor
         self._config = config or ElectionConfig()
         self._timer, self._wall = timer, wall
         self._own: Lease | None = None
@@ -275,12 +270,8 @@ class Election:
             self._log_refusal(outcome)
 
     def _is_free(self, found: Lease, at: float) -> bool:
-        is_predecessor = self._predecessor and found.holder.startswith(self._predecessor)
-        return (
-            not found.holder
-            or bool(is_predecessor)
-            or at - self._seen_at >= (found.duration_seconds or self._config.duration_seconds)
-        )
+        duration_seconds = found.duration_seconds or self._config.duration_seconds
+        return not found.holder or at - self._seen_at >= duration_seconds
 
     def _take(self, found: Lease) -> None:
         sent_at = self._timer()
@@ -325,17 +316,8 @@ def _unless_written(outcome: Written | Refused) -> str:
 class Leadership:
     """Runs an election on a thread of its own, which nothing else of the process can hold up."""
 
-    def __init__(
-        self,
-        election: Election,
-        *,
-        on_lead: Callable[[], None] = lambda: None,
-        claim: socket.socket | None = None,
-        timer: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``on_lead`` is called once, when this instance begins to lead; ``claim`` is kept."""
-        self._election, self._on_lead, self._timer = election, on_lead, timer
-        self._claim = claim
+    def __init__(self, election: Election, *, timer: Callable[[], float] = time.monotonic) -> None:
+        self._election, self._timer = election, timer
         self._stopping, self._changed = threading.Event(), threading.Event()
         self._stepped_at = timer()
         self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
@@ -384,9 +366,6 @@ class Leadership:
             self._stepped_at = self._timer()
             if self.state is not before:
                 self._changed.set()
-                if before is LeadershipState.STANDBY and self.state is LeadershipState.LEADER:
-                    # Not here: an Event that hangs would hold up the next renewal.
-                    threading.Thread(target=self._on_lead, daemon=True).start()
 
 
 class OnlyInstance:
@@ -418,48 +397,6 @@ def readiness_text(leadership: Leadership | OnlyInstance) -> str:
             return f"ok: standby; {leadership.holder or 'nobody'} leads"
 
 
-_RANDOM_BYTES: Final = 4
-
-
-def instance_name(pod_uid: str) -> str:
-    """The identity of this process: its host, a part of its pod's UID, and a part of its own."""
-    parts = (socket.gethostname(), pod_uid[:8], secrets.token_hex(_RANDOM_BYTES))
-    return "_".join(part for part in parts if part)
-
-
-def claim_pod(pod_uid: str) -> socket.socket | None:
-    """A claim to be the only process of the pod, which lasts until this one ends; ``None`` where
-    another one has it.
-
-    A name in the pod's network namespace: the kernel frees it with the process that bound it."""
-    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    try:
-        claim.bind(f"\0optimus-autoscaler-{pod_uid}")
-    except OSError:
-        claim.close()
-        return None
-    return claim
-
-
-def pod_prefix(instance: str) -> str:
-    """What the names of all processes of one pod have in common."""
-    return instance[: -2 * _RANDOM_BYTES]
-
-
-@dataclass(frozen=True, slots=True)
-class _LeaseSubject:
-    namespace: str
-    name: str
-    uid: str
-    kind: str = "Lease"
-
-
-def emit_leader_event(store: LeaseStore, events: EventWriter, instance: str) -> None:
-    """Put an Event on the Lease that says who leads."""
-    lease = store.read()
-    if isinstance(lease, Lease):
-        subject = _LeaseSubject(store.namespace, store.name, lease.uid)
-        message = f"{instance} became leader"
-        outcome = events.emit(subject, EventType.NORMAL, "LeaderElection", message)
-        if isinstance(outcome, Refused):
-            _LOG.warning("%s", outcome)
+def instance_name() -> str:
+    """The identity of this process: its host, and a part of its own."""
+    return f"{socket.gethostname()}_{secrets.token_hex(4)}"

@@ -22,7 +22,6 @@ from autoscaler.profile.events import JobEvent, JobEvents
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.victims import choose_victims
 from optimus.jobs import Job
-from optimus.kube.events import EventType
 from optimus.kube.pods import Pod
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
@@ -128,8 +127,8 @@ class GangPreemption:
                 "jobs of a lower priority were paused for it, but its pods have not been placed: "
                 f"they are resumed; tried again after {seconds:.0f} s"
             )
-            event = JobEvent(EventType.WARNING, "PreemptionFailed", message)
-            self._events.emit_on(observation.jobs[begun.uid], event)
+            event = JobEvent("PreemptionFailed", message)
+            self._events.emit(observation.jobs[begun.uid], event)
 
     def step(
         self,
@@ -223,8 +222,7 @@ class GangPreemption:
             f"preempts {', '.join(names)} for its {unplaced} pods, which do not fit beside them at"
             f" priority {waiting.priority}"
         )
-        event = JobEvent(EventType.NORMAL, "Preempting", message)
-        self._events.emit_on(observation.jobs[job.uid], event)
+        self._events.emit(observation.jobs[job.uid], JobEvent("Preempting", message))
 
     def _waiting(self, managed: ManagedJobs, observation: Observation) -> list[_Waiting]:
         """The gangs that kube-scheduler has refused and that may preempt: the highest priority

@@ -18,8 +18,8 @@ from typing import Final
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.managed import ManagedJobs
-from autoscaler.jobs.state import JobState
-from autoscaler.profile.events import JobEvents
+from autoscaler.jobs.state import BlockReason, JobState
+from autoscaler.profile.events import JobEvent, JobEvents
 from optimus.interval.victims import choose_victims
 from optimus.jobs import RescaleRule
 from optimus.kube.suspension import Preemption
@@ -184,9 +184,9 @@ class QuotaDeadlocks:
         for part in parts:
             text = part.text(observation.jobs.values())
             if part.state is not None:
-                part.state.waits_for = text
+                part.state.block(BlockReason.NO_NODES, text)
             if part.refused_by is not None or part.state is not None:
-                self._events.not_created(part.job, text)
+                self._events.emit_once(part.job, JobEvent("PodsNotCreated", text))
         parts.sort(key=lambda part: (part.job.namespace, _order(part.job, part.state)))
         refused = [part for part in parts if part.refused_by is not None]
         self._refused_at |= {part.job.uid: observation.at for part in refused}
@@ -242,7 +242,7 @@ class QuotaDeadlocks:
         elif not fits(()):
             for part in choose_victims(others, fits):
                 if not part.may_be_paused:
-                    self._events.holds_quota(part.job, first.job)
+                    self._events.emit_once(part.job, _holds_quota(part.job, first.job))
 
     def _retry(self, parts: Sequence[_Part], managed: ManagedJobs, at: float) -> None:
         """Have the operator create the pods for which a quota has room again: it sees at once that
@@ -294,3 +294,13 @@ def _pause(victim: _Part, first: _Part, at: float) -> None:
         f" {refused[0].label}; it is resumed by itself once there is room for all of it"
     )
     state.begin_pause(preemption.text, at, PauseReason.GANG, why)
+
+
+def _holds_quota(job: TrainingJob, first: TrainingJob) -> JobEvent:
+    """A warning on a job that holds what an earlier gang lacks, and may not be paused."""
+    message = (
+        f"it holds a part of a quota that job {first.name} lacks, which came first, and neither"
+        f" can start: suspend it until {first.name} runs ({job.suspend_line}), or raise the"
+        " quota. A job with a goal (optimus.dl/target) is paused and resumed by itself"
+    )
+    return JobEvent("HoldsQuota", message)

@@ -196,10 +196,6 @@ class Settings(AutoscalerConfig):
     """Namespace/name of the Lease of the instance that acts; the others stand by. Empty: there is
     only one. A dry run needs none."""
 
-    pod_uid: str = ""
-    """UID of this process's pod: a container that is started again takes the Lease over from the
-    one before at once. Default: it waits for its end."""
-
     interval_seconds: float = 600.0
     """Seconds between two decisions about all counts (Optimus, section 5: 10 minutes)."""
 

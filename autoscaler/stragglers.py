@@ -18,10 +18,10 @@ from typing import Final
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import rescales_of
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import BlockReason, JobState
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvents
+from autoscaler.profile.events import JobEvent, JobEvents
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import claims_of, headroom
 from optimus.interval.classify import why_moved_enough
@@ -114,8 +114,8 @@ class StragglerReplacer:
             with self._guard(managed[uid]):
                 self._compare(uid, pods_of(uid), observation.node_kinds)
         for uid, state in managed.items():
-            if state.straggler and uid not in self._found and not state.rescale:
-                state.straggler = ""
+            if uid not in self._found and not state.rescale:
+                state.block(BlockReason.STRAGGLER, "")
         if may_begin:
             for uid, found in self._found.items():
                 with self._guard(managed[uid]):
@@ -161,8 +161,9 @@ class StragglerReplacer:
             then = (
                 f"nothing is done: {why_not}" if why_not else "the job is restarted on other nodes"
             )
-            state.straggler = f"{what}; {then}"
-            self._events.straggler_found(state)
+            state.block(BlockReason.STRAGGLER, f"{what}; {then}")
+            event = JobEvent("StragglerFound", f"{what}; {then}")
+            self._events.emit_once(state.training_job, event)
         if not why_not:
             self._begin(state, found.stragglers, now)
 

@@ -1,139 +1,158 @@
-"""Which part of the paper's system does what, and why ratios differ:
-``python -m benchmarks.ablation [--seeds 10] [--settings testbed]``.
+"""What each rule of the product is worth:
+``python -m benchmarks.ablation [--counts 1+2 2+3] [--seeds 1-6] [--world 2] [--rules ...]``.
 
-``ablation`` exchanges one part at a time: allocation, placement, the assignment of parameters
-(Optimus, EuroSys 2018, section 6.3), in each of ``--settings``. ``causes`` repeats the testbed's
-ratios with what the paper leaves open exchanged one at a time. JSON on the standard output.
-"""
+One rule at a time is off, in the pairs of ``benchmarks.virtual_pairs`` and in the world of
+``benchmarks.simulated_gains`` (60 jobs of the setting ``default``, so many seeds). A figure is the
+mean completion time without the rule divided by that with it, the mean of the seeds' ratios: above
+1 the rule was worth something. ``late`` counts the jobs of the pairs that end more than 5 % later
+than untouched ones without the rule; the row ``as shipped`` has those with all rules."""
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from benchmarks.paper_evaluation import with_dots
-from benchmarks.paper_setups import (
-    ALLOCATION_ONLY,
-    CAUSES,
-    EVALUATION,
-    PLACEMENT_ONLY,
-    SETTINGS,
-    Ratios,
-    Setting,
-    absolute,
-    allocation_setups,
-    assignment_setups,
-    compare,
-    evaluation_setups,
-    looking_past_plateaus,
-    placement_setups,
-    ratios_to_first,
-    with_shared_links,
+import numpy as np
+
+from benchmarks.simulated_gains import OURS, SETTINGS, Adapt, as_configured
+from benchmarks.virtual_pairs import LATE, Pair, add_cases, run_cases, run_pair
+from optimus.interval.driver import DriverConfig
+from optimus.jobs import Counts
+from optimus.rescale.disruption import UNLIMITED
+from optimus.simulator.presets import SchedulerConfig, with_loop
+
+SHIPPED: Final = "as shipped"
+_NEVER_SECONDS: Final = 1e9
+_NO_CAP: Final = 10**6
+
+
+def loop(config: SchedulerConfig, **changes: Any) -> SchedulerConfig:
+    """The configuration with these settings of ``LoopConfig``."""
+    return with_loop(config, **changes)
+
+
+def driver(config: SchedulerConfig, **changes: Any) -> SchedulerConfig:
+    """The configuration with these settings of ``DriverConfig``."""
+    return loop(config, driver=replace(config.loop.driver, **changes))
+
+
+def interval(config: SchedulerConfig, **changes: Any) -> SchedulerConfig:
+    """The configuration with these settings of ``IntervalConfig``."""
+    return driver(config, interval=replace(config.loop.driver.interval, **changes))
+
+
+def profiling(config: SchedulerConfig, **changes: Any) -> SchedulerConfig:
+    """The configuration with these settings of ``ProfilingConfig``."""
+    usual = config.loop.driver.interval.profiling
+    return interval(config, profiling=replace(usual, **changes))
+
+
+def without_early_intervals(config: SchedulerConfig) -> SchedulerConfig:
+    """Counts are decided at regular intervals alone."""
+    seconds = config.loop.driver.interval_seconds
+    return driver(config, early_interval_seconds=seconds, young_interval_seconds=seconds)
+
+
+def without_young_intervals(config: SchedulerConfig) -> SchedulerConfig:
+    """Young jobs bring no interval forward by more than others."""
+    usual: DriverConfig = config.loop.driver
+    return driver(config, young_interval_seconds=usual.early_interval_seconds)
+
+
+RULES: Final[Mapping[str, Adapt]] = MappingProxyType(
+    {
+        SHIPPED: as_configured,
+        "growth by expectation": partial(driver, expects=False),
+        "measuring": partial(driver, measures=False),
+        "profiling runs": partial(profiling, runs=0),
+        "growth limit": partial(profiling, max_replicas=_NO_CAP),
+        "age limit of profiling": partial(profiling, trained_limit_seconds=_NEVER_SECONDS),
+        "least gain": partial(interval, hysteresis_fraction=0.0, expected_hysteresis_fraction=0.0),
+        "cooldown": partial(interval, cooldown_seconds=0.0, young_cooldown_seconds=0.0),
+        "cap of moves": partial(interval, moves_per_hour=_NO_CAP),
+        "logarithm of remaining time": partial(interval, fairness=None),
+        "reserve for remainders": partial(interval, reserve_fraction=0.0),
+        "remainder rounds": partial(interval, remainder_rounds=0),
+        "early intervals": without_early_intervals,
+        "young intervals": without_young_intervals,
+        "earlier runs": partial(loop, uses_earlier_runs=False),
+        "disruption budget": partial(loop, disruption=UNLIMITED),
+    }
 )
+"""How each rule is switched off, by what it is called."""
 
-_PLACED_BY = {"spread": "drf", "pack": "tetris"}
+
+def pair_figures(of_rule: Sequence[Pair], shipped: Sequence[Pair]) -> dict[str, Any]:
+    """What a rule is worth in pairs of the same seeds, and who is late without it."""
+    ratios = [
+        sum(one.managed) / sum(other.managed) for one, other in zip(of_rule, shipped, strict=True)
+    ]
+    of_jobs = [ratio for each in of_rule for ratio in each.job_ratios]
+    return {
+        "worth": float(np.mean(ratios)),
+        "late": sum(each > LATE for each in of_jobs),
+        "jobs": len(of_jobs),
+        "worst": max(of_jobs),
+    }
+
+
+def run_case(case: tuple[str, Counts, int]) -> Pair:
+    """One pair without the rule that is named."""
+    rule, counts, seed = case
+    return run_pair((counts, seed), adapt=RULES[rule])
+
+
+def run_world(case: tuple[str, int]) -> float:
+    """The mean completion time of one seed of the world without the rule that is named."""
+    rule, seed = case
+    setting = SETTINGS["default"]
+    found = setting.run(OURS, seed, by_image=False, adapt=RULES[rule])
+    return float(found.times.mean())
 
 
 def main() -> None:
-    """Run both parts, or the one asked for, and print what was found."""
+    """Switch the rules off that were asked for, and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10, help="how many seeds, from 1 on")
-    parser.add_argument(
-        "--parts", nargs="+", choices=("ablation", "causes"), default=("ablation", "causes")
-    )
-    causes = (*CAUSES, *_OTHER_CAUSES)
-    parser.add_argument("--causes", nargs="*", choices=causes, default=causes)
-    parser.add_argument("--settings", nargs="+", choices=tuple(SETTINGS), default=["testbed"])
-    options = parser.parse_args()
-    seeds = range(1, options.seeds + 1)
-    answer: dict[str, object] = {"seeds": options.seeds}
-    if "ablation" in options.parts:
-        answer["ablation"] = {name: ablation(SETTINGS[name], seeds) for name in options.settings}
-    if "causes" in options.parts:
-        answer["causes"] = {
-            name: _OTHER_CAUSES[name](seeds) if name in _OTHER_CAUSES else cause(name, seeds)
-            for name in options.causes
+    add_cases(parser, ("1+2", "2+3"), "1-6")
+    parser.add_argument("--world", type=int, default=0, metavar="SEEDS", help="0: not run")
+    parser.add_argument("--rules", nargs="+", choices=tuple(RULES), default=tuple(RULES))
+    given = parser.parse_args()
+    rules = list(dict.fromkeys([SHIPPED, *given.rules]))
+    cases = list(product(rules, given.counts, given.seeds))
+    pairs = dict(zip(cases, run_cases(cases, run_case, given.processes), strict=True))
+    worlds = list(product(rules, range(1, given.world + 1)))
+    seconds = dict(zip(worlds, run_cases(worlds, run_world, given.processes), strict=True))
+    answer = dict[str, dict[str, Any]]()
+    for rule in rules:
+        found = {
+            f"{ps}+{workers}": pair_figures(
+                *(
+                    [pairs[each, (ps, workers), seed] for seed in given.seeds]
+                    for each in (rule, SHIPPED)
+                )
+            )
+            for ps, workers in given.counts
         }
-    print(json.dumps(answer, indent=1, allow_nan=False))
+        ratios = [seconds[rule, at] / seconds[SHIPPED, at] for _, at in worlds[: given.world]]
+        world = {"world": {"worth": float(np.mean(ratios))}} if ratios else {}
+        answer[rule] = {**found, **world}
+    if given.json:
+        print(json.dumps(answer, indent=1, allow_nan=False))
+        return
+    for rule, figures in answer.items():
+        cells = (_cell(name, each) for name, each in figures.items())
+        print(f"{rule:28}", *cells, sep="  ")
 
 
-def ablation(setting: Setting, seeds: range) -> dict[str, object]:
-    """One part of the paper's system exchanged at a time."""
-    allocation = compare(setting, allocation_setups(setting.forecasts), seeds, with_dots)
-    assignment = compare(setting, assignment_setups(setting.forecasts), seeds, with_dots)
-    return {
-        "allocation": ratios_to_first(allocation, ALLOCATION_ONLY),
-        "placement": placement(setting, seeds),
-        "assignment": ratios_to_first(assignment, {}),
-    }
-
-
-def placement(setting: Setting, seeds: range) -> dict[str, object]:
-    """The paper's allocation with the baselines' placements, by the baseline's name."""
-    found = compare(setting, placement_setups(setting.forecasts), seeds, with_dots)
-    published = {each.policy: _published_placement(each.policy) for each in found[1:]}
-    return {
-        each.policy: ratios_to_first([found[0], each], {"optimus-paper": published[each.policy]})[
-            each.policy
-        ]
-        for each in found[1:]
-    }
-
-
-def _published_placement(name: str) -> Ratios:
-    return PLACEMENT_ONLY[next(policy for rule, policy in _PLACED_BY.items() if rule in name)]
-
-
-def cause(name: str, seeds: range) -> dict[str, object]:
-    """The testbed's ratios with one thing exchanged."""
-    setting = CAUSES[name]
-    whole = compare(setting, evaluation_setups(setting.forecasts), seeds, with_dots)
-    allocation = compare(setting, allocation_setups(setting.forecasts), seeds, with_dots)
-    return {
-        "optimus-paper": absolute(whole[0]),
-        "whole": ratios_to_first(whole, EVALUATION["testbed"]),
-        "allocation": ratios_to_first(allocation, ALLOCATION_ONLY),
-        "placement": placement(setting, seeds),
-    }
-
-
-def shared(seeds: range) -> dict[str, object]:
-    """The testbed's ratios where tasks share the links of their servers, in the mean."""
-    setups = with_shared_links(
-        [*evaluation_setups(), *allocation_setups()[1:], *placement_setups()[1:]],
-        seeds,
-        with_dots,
-    )
-    whole = compare(SETTINGS["testbed"], setups, seeds, with_dots)
-    links = {each.name: each.hardware.sync.ps_mb_per_second for each in setups if each.hardware}
-    return {
-        "optimus-paper": absolute(whole[0]),
-        "ps_mb_per_second": links,
-        "all": ratios_to_first(whole, {}),
-    }
-
-
-def past_plateaus(seeds: range, name: str = "testbed") -> dict[str, object]:
-    """The ratios to a reference that is not stuck where one PS or one worker more does not help."""
-    setting = SETTINGS[name]
-    policies, allocations = (
-        make(setting.forecasts) for make in (evaluation_setups, allocation_setups)
-    )
-    setups = [looking_past_plateaus(setting.forecasts), *policies[:3], *allocations[1:]]
-    found = compare(setting, setups, seeds, with_dots)
-    return {"reference": absolute(found[0]), "all": ratios_to_first(found, {})}
-
-
-_OTHER_CAUSES: Final[Mapping[str, Callable[[range], dict[str, object]]]] = MappingProxyType(
-    {
-        "links shared by all jobs": shared,
-        "a reference that looks past plateaus": past_plateaus,
-        "the same where the ratios are reproduced": partial(past_plateaus, name="reproduced"),
-    }
-)
-"""Causes that change the setups, and not the setting."""
+def _cell(name: str, found: Mapping[str, Any]) -> str:
+    if "late" not in found:
+        return f"{name} {found['worth']:.3f}"
+    late = f"late {found['late']} of {found['jobs']}, worst {found['worst']:.2f}"
+    return f"{name} {found['worth']:.3f} ({late})"
 
 
 if __name__ == "__main__":

@@ -103,15 +103,15 @@ class FuzzedExtender:
         self.names = [f"node-{at:05}" for at in range(NODES)]
         for name in (*self.names, *RECORDED_NODES):
             self.parts.handlers.set_node(name, Node(name, NODE))
-        parts.adoption.adopt_nominations()
+        parts.leading.begin()
         for _ in range(LIVING_GANGS):
             self._submit()
 
     def live(self) -> None:
         """One event: a pod is bound where it is planned, or a gang ends and another comes."""
-        self.parts.nominations.outdated_refusals()
-        self.parts.nominations.pods_to_requeue()
-        pending = self.parts.nominations.pending_nominations()
+        self.parts.pending.outdated_refusals()
+        self.parts.pending.pods_to_ask_about()
+        pending = self.parts.pending.planned()
         if pending and self.random.random() < 0.7:
             chosen = self.random.choice(pending)
             self._bind(chosen.pod, chosen.node)
@@ -161,7 +161,7 @@ class FuzzedExtender:
             "waited_for": len(state.waited_for),
             "offers": len(state.offers.jobs),
             "refusals": len(state.refusals),
-            "pending": len(self.parts.nominations._pending),  # noqa: SLF001 - likewise
+            "pending": len(self.parts.pending._pending),  # noqa: SLF001 - likewise
             "touched": len(state.reservations.touched_jobs),
             "reserved": state.reservation_count(),
         }

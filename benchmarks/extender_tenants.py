@@ -59,7 +59,7 @@ class Cluster:
         ]
         for pod in self.waiting:
             self.handlers.pod(None, pod)
-        self.parts.adoption.adopt_nominations()
+        self.parts.leading.begin()
         self.planner.advance()
         self.thread = PlanningThread(self.planner)
         self.thread.start()

@@ -3,8 +3,7 @@
 
 Gangs of 40 pods are filtered as kube-scheduler does it, one call per pod with the names of all
 nodes that have room, through the WSGI application (decode, decide, encode; the network is left
-out), and the planner sees each pod bound after its answer. A second round offers each pod its
-nominated node alone, as happens once a plan is nominated."""
+out), and the planner sees each pod bound after its answer."""
 
 import argparse
 import io
@@ -30,35 +29,25 @@ PS, WORKERS = 16, 24
 
 
 def main() -> None:
-    """Run both rounds and print them as JSON, with the ratio of the second to the first."""
+    """Run once and print the rate and the times, without pauses between calls, as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
     nodes = parser.parse_args().nodes
-    every, nominated = (figures(nodes, nominated=nominated) for nominated in (False, True))
+    seconds = np.array(list(calls(nodes)))
+    median, p99, longest = np.percentile(seconds, [50, 99, 100]) * 1000
     found = {
         "nodes": nodes,
         "gangs": GANGS,
         "gang": {"ps": PS, "workers": WORKERS},
-        "every_node_offered": every,
-        "nominated_node_offered": nominated,
-        "rate_ratio": round(nominated["calls_per_second"] / every["calls_per_second"], 2),
-    }
-    print(json.dumps(found, indent=2))
-
-
-def figures(nodes: int, *, nominated: bool) -> dict[str, float]:
-    """One round's rate and times, without pauses between calls."""
-    seconds = np.array(list(calls(nodes, nominated=nominated)))
-    median, p99, longest = np.percentile(seconds, [50, 99, 100]) * 1000
-    return {
         "calls_per_second": round(len(seconds) / float(seconds.sum()), 1),
         "median_ms": round(float(median), 3),
         "p99_ms": round(float(p99), 3),
         "max_ms": round(float(longest), 3),
     }
+    print(json.dumps(found, indent=2))
 
 
-def calls(nodes: int, *, nominated: bool) -> Iterator[float]:
+def calls(nodes: int) -> Iterator[float]:
     """Seconds of each call."""
     app, parts, names = extender(nodes)
     handlers = parts.handlers
@@ -67,11 +56,8 @@ def calls(nodes: int, *, nominated: bool) -> Iterator[float]:
         pods = [decode_pod(raw) for raw in bodies]
         for pod in pods:
             handlers.pod(None, pod)
-        if nominated:
-            parts.planner.advance()
-        planned = {each.pod.uid: each.node for each in parts.nominations.pending_nominations()}
         for raw, pod in zip(bodies, pods, strict=True):
-            environ = filter_request(raw, [planned[pod.uid]] if nominated else names)
+            environ = filter_request(raw, names)
             began = time.perf_counter()
             answer = call(app, environ)
             yield time.perf_counter() - began
@@ -94,10 +80,7 @@ def extender(nodes: int) -> tuple[RoutedApp, Parts, list[str]]:
 
 
 def filter_request(raw: bytes, offered: list[str]) -> dict[str, object]:
-    """The WSGI environment of a call to filter; of a single node as the pod's nominated one."""
-    if len(offered) == 1:
-        nomination = b'"status":{"nominatedNodeName":"%s",' % offered[0].encode()
-        raw = raw.replace(b'"status":{', nomination)
+    """The WSGI environment of a call to filter."""
     body = b'{"Pod":' + raw + b',"Nodes":null,"NodeNames":' + msgspec.json.encode(offered) + b"}"
     return {
         "REQUEST_METHOD": "POST",

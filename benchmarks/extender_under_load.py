@@ -56,7 +56,7 @@ def figures(
     waiting = [pod for at in range(gangs) for pod in gang_pods(f"job-{at:04}")]
     for pod in waiting:
         handlers.pod(None, pod)
-    parts.adoption.adopt_nominations()
+    parts.leading.begin()
     planner.advance()
     thread = PlanningThread(planner)
     thread.start()

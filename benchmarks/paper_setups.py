@@ -13,20 +13,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from optimus.jobs import TrainingMode
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import policy_named
 from optimus.simulator.engine import Observer, simulate
 from optimus.simulator.forecasts import EquationForecasts, ForecastSource, TrueForecasts
 from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.testbed import (
-    CPU_SERVERS,
-    GPU_SERVERS,
     Hardware,
-    paper_hardware,
-    shared_links,
 )
 from optimus.simulator.presets import SchedulerConfig, preset
 from optimus.simulator.results import Simulation
@@ -66,16 +59,6 @@ EVALUATION: Final[Mapping[str, Mapping[str, Ratios]]] = MappingProxyType(
     }
 )
 """Setting -> policy -> ratios."""
-
-ALLOCATION_ONLY: Final[Mapping[str, Ratios]] = MappingProxyType(
-    {"drf": Ratios(1.62, 1.31), "tetris": Ratios(1.33, 1.14)}
-)
-"""Their allocation with the placement of Optimus."""
-
-PLACEMENT_ONLY: Final[Mapping[str, Ratios]] = MappingProxyType(
-    {"drf": Ratios(1.17, 1.13), "tetris": Ratios(1.12, 1.09)}
-)
-"""Their placement with the allocation of Optimus."""
 
 ERRORS: Final = (0.1, 0.2, 0.3, 0.4, 0.5)
 CONVERGENCE_SENSITIVITY: Final = (1.03, 1.13, 1.25, 1.31, 1.34)
@@ -117,13 +100,6 @@ def mixed(
     name = f"{policy}, {placement}, {assignment.value}"
     usual = preset(policy, forecasts, PLACEMENT_RULES[placement])
     return Setup(name, replace(usual, name=name), assignment)
-
-
-def looking_past_plateaus(forecasts: ForecastSource = PUBLISHED_ERRORS) -> Setup:
-    """The paper's own system with our allocation, which grows past plateaus."""
-    name, usual = "optimus, as published", setup(REFERENCE, forecasts)
-    scheduler = replace(usual.scheduler, name=name, policy=policy_named("optimus"))
-    return replace(usual, name=name, scheduler=scheduler)
 
 
 JOBS: Final = 60
@@ -176,28 +152,6 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
 """The five mixes of ``EVALUATION``; ``trace`` is generated, as bursty as a cluster's trace. Then
 the one mix that reproduces the testbed's ratios."""
 
-CAUSES: Final[Mapping[str, Setting]] = MappingProxyType(
-    {
-        "as it is": Setting(),
-        "link at line rate, the rest the PS's own": Setting(
-            config=WorkloadConfig(hardware=paper_hardware(0.0))
-        ),
-        "all the network's": Setting(config=WorkloadConfig(hardware=paper_hardware(1.0))),
-        "arrivals with the intervals": Setting(at_intervals),
-        "forecasts by equations 3 and 4": Setting(forecasts=EquationForecasts()),
-        "arrivals and forecasts so": Setting(at_intervals, forecasts=EquationForecasts()),
-        "15 jobs with 1.9 times the work": replace(
-            REPRODUCED, arrivals=uniform, forecasts=PUBLISHED_ERRORS
-        ),
-        "reproduced": REPRODUCED,
-        "half the work": Setting(config=WorkloadConfig(epoch_seconds=EPOCH_SECONDS / 2)),
-        "twice the work": Setting(config=WorkloadConfig(epoch_seconds=EPOCH_SECONDS * 2)),
-        "work of a few long jobs": Setting(config=WorkloadConfig(size_spread=1.0)),
-    }
-)
-"""What the paper leaves open about its testbed, exchanged one at a time; ``reproduced`` exchanges
-the arrivals, the forecasts and the number of jobs together."""
-
 
 class Task(NamedTuple):
     """One simulation."""
@@ -228,62 +182,9 @@ def compare(
     return summarise(list(run([Task(setting, each, seed) for each in setups for seed in seeds])))
 
 
-def with_shared_links(
-    setups: Sequence[Setup], seeds: Sequence[int], run: Runner
-) -> tuple[Setup, ...]:
-    """The setups on links that are slower the more tasks a setup has on a server on average.
-
-    A job's truth does not depend on others: links are shared in the mean only, settled in three
-    rounds that begin with table 2's own number of tasks."""
-    linked = tuple(replace(each, hardware=shared_links(_TASKS_PER_SERVER)) for each in setups)
-    for _ in range(_ROUNDS):
-        found = list(run([Task(Setting(), each, seed) for each in linked for seed in seeds]))
-        tasks = (
-            float(np.mean([_tasks_per_server(one) for one in found if one.policy == each.name]))
-            for each in linked
-        )
-        pairs = zip(linked, tasks, strict=True)
-        linked = tuple(replace(each, hardware=shared_links(many)) for each, many in pairs)
-    return linked
-
-
-_TASKS_PER_SERVER: Final = 2.9
-_ROUNDS: Final = 3
-
-
-def _tasks_per_server(found: Simulation) -> float:
-    """Tasks on a server, on average over the time that tasks spend there."""
-    ends = [each.at for each in found.timeline[1:]] + [found.ended_at]
-    seconds = np.array([end - each.at for each, end in zip(found.timeline, ends, strict=True)])
-    tasks = np.array([each.tasks for each in found.timeline], dtype=np.float64)
-    return float((seconds * tasks**2).sum() / (seconds * tasks).sum()) / (CPU_SERVERS + GPU_SERVERS)
-
-
 def evaluation_setups(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Setup, ...]:
     """The paper's own policy and its baselines."""
     return tuple(setup(policy, forecasts) for policy in (REFERENCE, "drf", "tetris"))
-
-
-def allocation_setups(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Setup, ...]:
-    """The baselines' allocation with the paper's own placement and assignment of parameters."""
-    baselines = (mixed(each, "theorem1", forecasts=forecasts) for each in ("drf", "tetris"))
-    return (setup(REFERENCE, forecasts), *baselines)
-
-
-def placement_setups(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Setup, ...]:
-    """The allocation of the paper's own system with the baselines' placement."""
-    placed = (mixed(REFERENCE, each, forecasts=forecasts) for each in ("spread", "pack"))
-    return (setup(REFERENCE, forecasts), *placed)
-
-
-def assignment_setups(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Setup, ...]:
-    """Parameters assigned by MXNet's default instead of the paper's own assignment (PAA)."""
-    return (
-        setup(REFERENCE, forecasts),
-        mixed(REFERENCE, "theorem1", AssignmentRule.MXNET, forecasts),
-        mixed("drf", "theorem1", forecasts=forecasts),
-        mixed("drf", "theorem1", AssignmentRule.MXNET, forecasts),
-    )
 
 
 def sensitivity_setups(errors: Sequence[float] = ERRORS) -> tuple[Setup, ...]:

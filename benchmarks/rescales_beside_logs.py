@@ -86,7 +86,7 @@ def main() -> None:
 
 def rescales(scenario: FaultScenario, number: int) -> list[float]:
     """Seconds from asking for other counts until the job trains at them, so many times."""
-    job = scenario.training_job(is_small=False)
+    job = scenario.training_job()
     seconds = list[float]()
     for _ in range(number):
         began = time.monotonic()

@@ -6,7 +6,7 @@ kubelet, so the controllers, which would mark them as lost, are frozen. Gangs of
 the training operator makes them, all exist before the schedulers start. The clock runs from the
 instant at which kube-scheduler acquires its Lease to the last binding. Each round schedules the
 same gangs with the stock scheduler, which knows no gangs, with the same as Kubernetes' own gangs
-(pod groups), with the extender that leaves all binding to kube-scheduler (nominations), and with
+(pod groups), with the extender that leaves all binding to kube-scheduler (one by one), and with
 the one that binds the rest of each gang (bind, the default). The result is one JSON object: rates,
 their ratio, processor time by process, and what kube-scheduler and the extender say of themselves.
 """
@@ -76,7 +76,7 @@ def main() -> None:
         variants: dict[str, Run] = {
             "stock": stock,
             "pod groups": partial(stock, in_groups=True),
-            "nominations": partial(with_extender, binds=False),
+            "one by one": partial(with_extender, binds=False),
             "bind": partial(with_extender, binds=True),
         }
         runs: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
@@ -433,9 +433,9 @@ def scheduler_metrics(port: int) -> dict[str, float]:
 
 
 def extender_metrics(port: int) -> dict[str, float]:
-    """The extender's own account: calls and their seconds, nominations by outcome, refusals."""
+    """The extender's own account: calls and their seconds, requeues by outcome, refusals."""
     text = urllib3.request("GET", f"http://127.0.0.1:{port}/metrics").data.decode()
-    names = "nominations|gangs_bound|refusals|call_seconds"
+    names = "requeues|gangs_bound|refusals|call_seconds"
     wanted = rf"^optimus_extender_((?:{names})_(?:total|count|sum).*) (\S+)$"
     return {name: round(float(value), 4) for name, value in re.findall(wanted, text, re.MULTILINE)}
 

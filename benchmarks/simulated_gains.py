@@ -28,12 +28,12 @@ from optimus.errors import NotReady
 from optimus.jobs import Goal, Job, TrainingMode
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.types import TrainingProgress
-from optimus.simulator.engine import simulate
+from optimus.simulator.engine import Observer, simulate
 from optimus.simulator.forecasts import FittedForecasts
 from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.measured import MeasuredTruths
 from optimus.simulator.jobs import Checkpoints, SimulatedJob, Workload
-from optimus.simulator.presets import FIXED, preset, with_published_forecasts
+from optimus.simulator.presets import FIXED, SchedulerConfig, preset, with_published_forecasts
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate
@@ -53,6 +53,14 @@ OURS: Final = "optimus"
 
 Change = Callable[[Workload, int], Workload]
 """What else is different with a seed."""
+
+
+Adapt = Callable[[SchedulerConfig], SchedulerConfig]
+
+
+def as_configured(config: SchedulerConfig) -> SchedulerConfig:
+    """The configuration as it is."""
+    return config
 
 
 def as_drawn(workload: Workload, _: int) -> Workload:
@@ -110,8 +118,16 @@ class Setting:
     """At which the users submit their jobs; ``None``: 1 PS and 1 worker."""
     change: Change = as_drawn
 
-    def run(self, policy: str, seed: int, *, by_image: bool) -> "Outcome":
-        """One simulation."""
+    def run(
+        self,
+        policy: str,
+        seed: int,
+        *,
+        by_image: bool,
+        adapt: Adapt = as_configured,
+        watch: Observer | None = None,
+    ) -> "Outcome":
+        """One simulation; ``adapt`` changes the configuration of its policy."""
         drawn = RandomWorkload("paper", self.arrivals, replace(self.config, by_image=by_image))
         workload = drawn(self.jobs, stream(seed, Purpose.WORKLOAD))
         ours = policy == OURS
@@ -121,7 +137,7 @@ class Setting:
         config = replace(preset(policy, self.forecasts), measures_prices=ours)
         if self.equal_terms:
             config = with_published_forecasts(config)
-        found = simulate(stops.of(self.change(workload, seed)), config, seed)
+        found = simulate(stops.of(self.change(workload, seed)), adapt(config), seed, watch)
         times = np.array([each.completion_seconds for each in found.jobs])
         return Outcome(times, found.makespan_seconds)
 

@@ -19,7 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from benchmarks.live_jobs import (
     planned_jobs,
     step_seconds,
 )
+from benchmarks.simulated_gains import Adapt, as_configured
 from examples.light.costs import Costs
 from examples.light.problem import INITIAL_LOSS
 from optimus.interval import IntervalConfig, ProfilingConfig
@@ -60,6 +61,9 @@ from optimus.simulator.ground_truth.testbed import SPEED_NOISE
 from optimus.simulator.jobs import SimulatedJob, Workload
 from optimus.simulator.presets import SchedulerConfig, preset, with_loop
 from optimus.simulator.summary import Estimate
+
+_Case = TypeVar("_Case")
+_Found = TypeVar("_Found")
 
 LATE: Final = 1.05
 """A job that takes so many times as long as untouched is late."""
@@ -125,14 +129,6 @@ class Pair(NamedTuple):
 
 Row = Mapping[str, Any]
 """The figures of a row by name, as the JSON has them."""
-
-Change = Callable[[SchedulerConfig], SchedulerConfig]
-"""What is different in the managed run of a pair."""
-
-
-def as_shipped(config: SchedulerConfig) -> SchedulerConfig:
-    """The configuration as it is."""
-    return config
 
 
 def simulated(planned: PlannedJob) -> SimulatedJob:
@@ -233,10 +229,10 @@ def run_pair(
     *,
     truth: bool = False,
     mean_seconds: float = MEAN_SECONDS,
-    change: Change = as_shipped,
+    adapt: Adapt = as_configured,
 ) -> Pair:
     """Run the jobs of one seed, submitted at these counts, managed and untouched."""
-    (counts, seed), config = case, change(managed_config(truth=truth))
+    (counts, seed), config = case, adapt(managed_config(truth=truth))
     return Pair(
         counts,
         seed,
@@ -255,17 +251,15 @@ def _seconds(jobs: Workload, config: SchedulerConfig, seed: int) -> tuple[float,
     return tuple(each.completion_seconds for each in simulate(jobs, config, seed).jobs)
 
 
-def run_pairs(
-    cases: Iterable[tuple[Counts, int]], run: Callable[[tuple[Counts, int]], Pair], processes: int
-) -> Iterator[Pair]:
-    """Run pairs on so many processes, in the order of the cases."""
+def run_cases(
+    cases: Iterable[_Case], run: Callable[[_Case], _Found], processes: int
+) -> Iterator[_Found]:
+    """Run all cases on so many processes; what is found comes in their order."""
     if processes == 1:
         yield from map(run, cases)
         return
     with closing(multiprocessing.get_context("spawn").Pool(processes)) as pool:
         yield from pool.imap(run, cases)
-        pool.close()
-        pool.join()
 
 
 def row(pairs: Sequence[Pair]) -> Row:
@@ -321,7 +315,7 @@ def main() -> None:
     parser.add_argument("--truth", action="store_true", help="true speeds and ends are known")
     given = parser.parse_args()
     run = partial(run_pair, truth=given.truth, mean_seconds=given.seconds)
-    pairs = list(run_pairs(product(given.counts, given.seeds), run, given.processes))
+    pairs = list(run_cases(product(given.counts, given.seeds), run, given.processes))
     rows = {
         f"{ps}+{workers}": row([each for each in pairs if each.counts == (ps, workers)])
         for ps, workers in given.counts

@@ -1,4 +1,4 @@
-"""The application: caches, planner, nominator and endpoints of the one worker process, wired."""
+"""The application: caches, planner, requeuer and endpoints of the one worker process, wired."""
 
 import logging
 import socket
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from extender.bindings import PodBinder
 from extender.cache_age import CacheAge
 from extender.gang_binding import ANSWER_SECONDS, BindDeadline, BindWrites, GangBinding
 from extender.gang_report import CacheReport, Inspection
@@ -26,7 +27,6 @@ from extender.job_events import EventReporter, JobNotice
 from extender.kind_orders import READ_SECONDS, KindOrdersReader
 from extender.leadership import leadership
 from extender.metrics import FaultHandler, Metrics
-from extender.nominator import Nominator
 from extender.notices import (
     half_placed_notices,
     unrecognized_notices,
@@ -37,8 +37,9 @@ from extender.placed_gangs import PlacedGangs
 from extender.planner.gang_rests import GangRests
 from extender.planner.slices import PlanningThread
 from extender.preempted_room import STEP_SECONDS, PreemptedRoom
+from extender.requeuer import Requeuer
+from extender.requeues import Requeues
 from extender.settings import Settings
-from extender.status_writes import StatusWrites
 from extender.step_thread import StepThread
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, connect
@@ -73,7 +74,7 @@ from optimus.runtime.health import HealthServer, InTurns
 from optimus.runtime.settings import address, names_in
 
 _WRITERS: Final = 8
-"""Patches to pods at the same time: a gang of 40 is nominated in some tens of milliseconds."""
+"""Patches to pods at the same time: a gang of 40 is requeued in some tens of milliseconds."""
 
 _BINDINGS: Final = 16
 """Bindings at the same time: kube-scheduler waits for them."""
@@ -87,22 +88,15 @@ def clocks_of(client: Client) -> Callable[[], Instant]:
 class _Binding:
     """What bindings are sent with: connections that send nothing once their time is over."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, client: Client) -> None:
         deadline = BindDeadline()
-        self._client = connect(
-            settings.kubeconfig,
-            user_agent="optimus-extender",
-            read_seconds=ANSWER_SECONDS,
-            connect_seconds=ANSWER_SECONDS,
-            guard=deadline.why_not,
-        )
         self._executor = ThreadPoolExecutor(_BINDINGS, thread_name_prefix="bind")
-        self.writes = BindWrites(PodWriter(self._client).bind, deadline, self._executor)
+        binder = PodBinder(client, ANSWER_SECONDS, deadline.why_not)
+        self.writes = BindWrites(binder.bind, deadline, self._executor)
 
     def stop(self) -> None:
-        """End the threads and close the connections."""
+        """End the threads, and with each its connection."""
         self._executor.shutdown(wait=False, cancel_futures=True)
-        self._client.close()
 
 
 class Application:
@@ -162,30 +156,29 @@ class Application:
             self._caches, settings.cache_age_limit_seconds, clocks_of(client)
         )
         state.why_too_old = self._cache_age.why_too_old
-        self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
+        self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="requeue")
         self._inspector = Inspector(parts.planner, settings.age_limit_seconds)
         self._event_thread = ThreadPoolExecutor(1, thread_name_prefix="events")
         events = EventWriter(self._client, EXTENDER_COMPONENT)
         job_events = EventReporter(self._notices, events.emit, self._event_thread)
         kept = PreemptedRoom(state, self._known_jobs, settings.rescale_hold_seconds)
-        parts.adoption.before_leading = kept.adopt
+        parts.leading.before_leading = kept.adopt
         self._steps = [StepThread("preemption", kept.step, STEP_SECONDS)]
         if settings.autoscaler_lease:
             reader = KindOrdersReader(LeaseStore(client, settings.autoscaler_lease), state)
             self._steps.append(StepThread("kinds", reader.look, READ_SECONDS))
-        self._nominator = Nominator(
-            parts.nominations,
-            parts.adoption,
-            StatusWrites(
+        self._requeuer = Requeuer(
+            parts.pending,
+            parts.leading,
+            Requeues(
                 PodWriter(self._client),
-                count_write=lambda outcome: self.metrics.nominations.labels(outcome).inc(),
+                count_write=lambda outcome: self.metrics.requeues.labels(outcome).inc(),
                 executor=self._executor,
             ),
             self._leads,
-            nominate=settings.nominate,
             report=job_events.look,
         )
-        self._binding = _Binding(settings) if state.config.bind_gangs else None
+        self._binding = _Binding(client) if state.config.bind_gangs else None
         bind_rest = None if self._binding is None else self._binder(parts).bind_rest
         verbs = Verbs.of(parts, config.ignored_resources, bind_rest)
         self._endpoints = Endpoints(
@@ -253,7 +246,7 @@ class Application:
         for cache in self._caches:
             cache.start()
         self._planning.start()
-        self._nominator.start()
+        self._requeuer.start()
         for thread in self._steps:
             thread.start()
 
@@ -263,7 +256,7 @@ class Application:
             self._health.stop()
         for thread in self._steps:
             thread.stop()
-        self._nominator.stop()
+        self._requeuer.stop()
         self._planning.stop()
         for cache in self._caches:
             cache.stop()

@@ -37,15 +37,14 @@ SEEN_SECONDS: Final = 1.0
 """How long the watch is waited for: kube-scheduler sees the bindings at about the same time."""
 
 PAUSE_SECONDS: Final = 30.0
-"""How long nothing is bound after the API server throttles or did not answer, and after its watch
-was late; and nothing of a namespace in which it has forbidden it: one that is being deleted."""
+"""How long nothing of a namespace is bound after a binding there was forbidden, was throttled or
+failed: a webhook may be its own. After the watch was late it is as long for every namespace."""
 
-
-_PAUSES: Final = (ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
+_PAUSES: Final = (ErrorKind.FORBIDDEN, ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
 
 
 class BindPod(Protocol):
-    """``optimus.kube.writer.PodWriter.bind``; see there."""
+    """``extender.bindings.PodBinder.bind``; see there."""
 
     def __call__(self, pod: Pod, node: str) -> Written | Refused:
         """Bind a pod to a node."""
@@ -91,8 +90,7 @@ class GangBinding:
         self._rests, self._writes = rests, writes
         self._count = count
         self._paused_until = self._waited_in_vain = float("-inf")
-        self._forbidden_until: dict[str, float] = {}
-        """By namespace."""
+        self._namespaces_paused_until: dict[str, float] = {}
 
     def bind_rest(self, pod: Pod, names: Sequence[str]) -> None:
         """Bind the waiting pods of the gang of a pod for which kube-scheduler is answered its
@@ -150,15 +148,20 @@ class GangBinding:
         return self._rests.end(pod, held, outcome)
 
     def _note(self, namespace: str, refused: Refused) -> None:
-        if refused.kind in _PAUSES:
-            self._pause(refused.sentence)
-        elif refused.kind is ErrorKind.FORBIDDEN:
-            now = time.monotonic()
-            kept = {each: until for each, until in self._forbidden_until.items() if until > now}
-            self._forbidden_until = kept | {namespace: now + PAUSE_SECONDS}
+        if refused.kind not in _PAUSES:
+            return
+        now = time.monotonic()
+        kept = {name: until for name, until in self._namespaces_paused_until.items() if until > now}
+        self._namespaces_paused_until = kept | {namespace: now + PAUSE_SECONDS}
+        _LOG.warning(
+            "no gang of namespace %s is bound here for %.0f s: %s",
+            namespace,
+            PAUSE_SECONDS,
+            refused,
+        )
 
     def _is_paused(self, namespace: str) -> bool:
-        until = max(self._paused_until, self._forbidden_until.get(namespace, 0.0))
+        until = max(self._paused_until, self._namespaces_paused_until.get(namespace, 0.0))
         return time.monotonic() < until
 
     def _pause(self, reason: str) -> None:

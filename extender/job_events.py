@@ -2,7 +2,7 @@
 half an hour.
 
 They are written by a thread of their own, some at a time, so that many waiting jobs delay neither
-nominations nor other writes. The text has figures, which change all the time: a new Event is
+requeues nor other writes. The text has figures, which change all the time: a new Event is
 written when the cause changes, not when a figure does. An Event is kept for an hour, so that one
 that still holds is written again, with the figures of then.
 """

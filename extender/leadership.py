@@ -1,7 +1,7 @@
 """Whether the kube-scheduler beside this process leads, read from its Lease.
 
 kube-scheduler's identity is the host name, an underscore and a random part. Where several replicas
-run, only the leader's extender is asked, and only it may nominate nodes.
+run, only the leader's extender is asked, and only it may requeue pods.
 """
 
 import logging

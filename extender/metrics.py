@@ -39,8 +39,8 @@ class Metrics:
             "Gangs of which the rest was bound here, or why not; and bindings that failed.",
             "outcome",
         )
-        self.nominations = self._counter(
-            "nominations", "Nominations and other writes to pods' status.", "outcome"
+        self.requeues = self._counter(
+            "requeues", "Pods that were made to be tried again.", "outcome"
         )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:

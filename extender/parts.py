@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from extender.planner.adoption import Adoption
 from extender.planner.gang_view import GangViews
-from extender.planner.nominations import Nominations
+from extender.planner.leading import Leading
 from extender.planner.offers_check import OffersCheck
+from extender.planner.pending_pods import PendingPods
 from extender.planner.slices import Planner
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
@@ -43,8 +43,8 @@ class Parts(NamedTuple):
     handlers: EventHandlers
     offers_check: OffersCheck
     planner: Planner
-    nominations: Nominations
-    adoption: Adoption
+    pending: PendingPods
+    leading: Leading
     gangs: GangViews
 
     @classmethod
@@ -87,7 +87,7 @@ class Parts(NamedTuple):
             EventHandlers(state),
             check,
             planner,
-            Nominations(state, check),
-            Adoption(state),
+            PendingPods(state, check),
+            Leading(state),
             GangViews(state, check, planner),
         )

@@ -35,9 +35,6 @@ class ExtenderConfig:
     one_kind: bool = True
     """Prefer nodes of one kind (instance type, accelerator) for a gang, where they hold it."""
 
-    nominate: bool = True
-    """Write status.nominatedNodeName of planned pods; false: requeue them by an annotation."""
-
     bind_gangs: bool = True
     """Bind the rest of a gang when kube-scheduler is answered for its first pod; false: each pod is
     bound by kube-scheduler."""
@@ -108,7 +105,7 @@ class Settings(ExtenderConfig):
     """A second address and port for /healthz, /readyz and /metrics alone; in a pod, its own."""
 
     scheduler_name: str = SCHEDULER_NAME
-    """Pods that name this scheduler are planned and nominated."""
+    """Pods that name this scheduler are planned."""
 
     node_selector: str = ""
     """Label selector (key=value,...) of the nodes that jobs may be planned on. Default: all."""

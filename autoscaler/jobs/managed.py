@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.state import JobLimits, JobState
+from autoscaler.jobs.state import BlockReason, JobLimits, JobState
 from optimus.jobs import Job, Manage, RescaleRule
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import observed_job
@@ -41,17 +41,15 @@ class Holds:
     pauses: frozenset[PauseReason] = frozenset()
     """Why jobs are paused here, beside a goal that is met: others that are paused are resumed."""
 
-    def recommends(self, job: Job) -> bool:
-        """Whether it is only said what would be decided for the job."""
-        return self.recommend or job.manage is Manage.RECOMMEND
-
-    def why(self, job: Job) -> str:
-        """Why nothing may begin for a job; empty where it may."""
-        if job.paused:
-            return "paused by its user: optimus.dl/pause"
-        if self.recommends(job):
-            return "nothing is changed: recommendations only"
-        return ""
+    def texts(self, job: Job) -> dict[BlockReason, str]:
+        """The sentences that hold a job back by the settings, each empty where it does not."""
+        recommends = self.recommend or job.manage is Manage.RECOMMEND
+        return {
+            BlockReason.PAUSED: "paused by its user: optimus.dl/pause" if job.paused else "",
+            BlockReason.RECOMMENDED: (
+                "nothing is changed: recommendations only" if recommends else ""
+            ),
+        }
 
 
 GoesOn = Callable[[str, Preemption], bool]
@@ -117,12 +115,7 @@ class ManagedJobs:
             with self._guard("observe", state):
                 state.update(observation, nodes_changed=nodes_changed)
                 state.update_earlier(observation, self._usual)
-                state.braked = brake.why(state.job.key.namespace, state.job.workload)
-                state.held = self._why_held(state)
-                state.recommends = self._holds.recommends(state.job) or bool(state.braked)
-                preemption = state.preemption
-                is_over = preemption is not None and not self._preempts(state.job.uid, preemption)
-                state.not_preempted = "no gang waits for it any more" if is_over else ""
+                self._block(state, brake)
             self._adopt(state, observation.at)
         leaving = [
             state
@@ -137,9 +130,14 @@ class ManagedJobs:
                 self._discarded[state.job.uid] = state.profile.discarded
         return leaving
 
-    def _why_held(self, state: JobState) -> str:
-        by_books = f"nothing is changed: {state.braked}" if state.braked else ""
-        return self._holds.why(state.job) or by_books
+    def _block(self, state: JobState, brake: Brake) -> None:
+        for reason, text in self._holds.texts(state.job).items():
+            state.block(reason, text)
+        braked = brake.why(state.job.key.namespace, state.job.workload)
+        state.block(BlockReason.BRAKED, f"nothing is changed: {braked}" if braked else "")
+        preemption = state.preemption
+        is_over = preemption is not None and not self._preempts(state.job.uid, preemption)
+        state.block(BlockReason.NO_GANG_WAITS, "no gang waits for it any more" if is_over else "")
 
     def take_up(self, training_job: TrainingJob, observation: Observation) -> JobState:
         """The state of a job that is about to be paused for a gang, managed or not."""
@@ -235,7 +233,7 @@ class ManagedJobs:
             return preemption is not None and self._preempts(state.job.uid, preemption)
         may_change = state.job.managed and state.job.rescale is not RescaleRule.NEVER
         may_pause = may_change and pause in self._holds.pauses
-        return may_pause and not self._holds.why(state.job)
+        return may_pause and not any(self._holds.texts(state.job).values())
 
     @staticmethod
     def _is_abandoned(state: JobState, mark: SuspensionMark, at: float) -> bool:

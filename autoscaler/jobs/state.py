@@ -6,8 +6,9 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from operator import is_
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.forecasts import Forecasts
@@ -70,6 +71,52 @@ _MOST_GANG_UIDS: Final = 16
 _NOT_BEGUN: Final = (Step.CHECKPOINT, Step.SUSPEND)
 
 
+class BlockReason(Enum):
+    """Why a job does not run, or is not changed."""
+
+    PAUSED = auto()  # by its user
+    RECOMMENDED = auto()  # it is only said what would be decided
+    BRAKED = auto()  # the books of jobs that have ended speak against moving it
+    NO_NODES = auto()  # its pods wait for nodes, or are missing
+    NO_GANG_WAITS = auto()  # the gang for which it was to be paused has its nodes
+    STRAGGLER = auto()  # one worker is far slower than the others
+
+
+_RECOMMENDS: Final = (BlockReason.RECOMMENDED, BlockReason.BRAKED)
+_HOLDS: Final = (BlockReason.PAUSED, *_RECOMMENDS)
+
+
+class Block(NamedTuple):
+    """One reason, and the sentence that its user reads."""
+
+    reason: BlockReason
+    text: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing may begin for the job while this stands."""
+        return self.reason in _HOLDS
+
+
+class Blocks(tuple[Block, ...]):
+    """What blocks one job, most binding first. Immutable; ``with_text`` gives another."""
+
+    __slots__ = ()
+
+    def with_text(self, reason: BlockReason, text: str) -> "Blocks":
+        """These with a reason's text, without it where that is empty; the same object where
+        nothing changes."""
+        if self.text(reason) == text:
+            return self
+        others = [block for block in self if block.reason is not reason]
+        added = [Block(reason, text)] if text else []
+        return Blocks(sorted([*others, *added], key=lambda block: block.reason.value))
+
+    def text(self, reason: BlockReason) -> str:
+        """The sentence of a reason; empty where the job is not blocked by it."""
+        return next((block.text for block in self if block.reason is reason), "")
+
+
 @dataclass(frozen=True, slots=True)
 class JobLimits:
     """What holds for every job, in seconds."""
@@ -121,14 +168,8 @@ class JobState:
     last_words_awaited: bool = False
     """Whether the log of a pod that has failed is being read, or is about to be."""
 
-    waits_for: str = ""
-    """Why its pods wait for nodes, as the extender says, while any does, or are missing."""
-
-    held: str = ""
-    """Why nothing may begin for it now; empty where it may."""
-
-    recommends: bool = False
-    """Whether it is only said what would be decided for it."""
+    blocks: Blocks = field(default_factory=Blocks)
+    """What keeps it from running or from being changed."""
 
     bound_at: float | None = None
     """Since when its pods have waited for nodes of the kind that they are held to."""
@@ -136,14 +177,8 @@ class JobState:
     released: str = ""
     """Why its workers are not held to a kind of nodes until they run; empty: they may be."""
 
-    braked: str = ""
-    """Why it is not moved any more, by the books of jobs that have ended; empty: it is."""
-
     may_stop: bool = True
     """Whether the disruption budget lets a rescale of it begin now."""
-
-    straggler: str = ""
-    """Which worker is far slower than the others, and what is done about it; empty: none."""
 
     measured_again_at: float = -math.inf
     """When it may be moved to be measured again, after such a move could not begin."""
@@ -169,9 +204,6 @@ class JobState:
     preempted_by: str = ""
     """The id of the pause for a gang in which it is, by this autoscaler or the leader before it:
     anybody may write such a mark on a job of his own."""
-
-    not_preempted: str = ""
-    """Why the pause for a gang that has been decided is not to begin any more; empty: it is."""
 
     @classmethod
     def first_seen(
@@ -217,7 +249,7 @@ class JobState:
         self._update_floor()
         self._update_user_counts()
         wait = observation.waits.get(self.job.uid) if self.gang.waits else None
-        self.waits_for = "" if wait is None else wait.text
+        self.block(BlockReason.NO_NODES, "" if wait is None else wait.text)
         self.update_failure(observation.at)
 
     def update_failure(self, at: float) -> None:
@@ -249,6 +281,15 @@ class JobState:
         if self.training_job.outcome is not None and record.ended_at is None:
             record = replace(lifecycle.service_ended(record, at), ended_at=at)
         self.record = record
+
+    def block(self, reason: BlockReason, text: str) -> None:
+        """Say what blocks it, or with an empty text that this does not any more."""
+        self.blocks = self.blocks.with_text(reason, text)
+
+    @property
+    def held(self) -> str:
+        """Reason nothing may begin for it now; empty if something may."""
+        return next((block.text for block in self.blocks if block.holds), "")
 
     def refresh(self, training_job: TrainingJob) -> None:
         """Take in the job as it is stored now."""
@@ -420,7 +461,8 @@ class JobState:
         record = None if self.rescale is None else self.rescale.record
         if record is not None and record.pauses and record.pause is PauseReason.GANG:
             # What its user wants protects a job no more than its priority does.
-            return (self.not_preempted or None) if record.step in _NOT_BEGUN else None
+            over = self.blocks.text(BlockReason.NO_GANG_WAITS)
+            return (over or None) if record.step in _NOT_BEGUN else None
         replaces = record is not None and record.purpose is RescalePurpose.STRAGGLER
         if before == target and not replaces:
             return None
@@ -494,7 +536,7 @@ class JobState:
         return JobHistory(
             **recorded_history(self.record, self.job),
             held=self.held,
-            recommends=self.recommends,
+            recommends=any(self.blocks.text(each) for each in _RECOMMENDS),
             rescaling_to=self.rescaling_to,
             measures=self.rescale is not None
             and self.rescale.record.purpose is RescalePurpose.PROFILING

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from autoscaler.jobs.forecasts import Forecasts
 from autoscaler.jobs.gang import JobPods
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import BlockReason, JobState
 from autoscaler.jobs.stored import Shown
 from optimus import lifecycle
 from optimus.errors import NotReady
@@ -124,7 +124,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
         earlier_runs=0 if forecast is None else forecast.earlier_runs,
         recommended=_recommended(state),
         saves_on_stop=lifecycle.saving_text(record, state.job.saves_on_stop, format_second),
-        straggler=state.straggler,
+        straggler=state.blocks.text(BlockReason.STRAGGLER),
         avoided_nodes=tuple(
             AvoidedNode(each.node, format_second(each.until))
             for each in record.avoided
@@ -210,7 +210,11 @@ def _placed(state: JobState, phase: Phase) -> _Found:
     if state.gang.is_placed and phase not in _ENDED:
         return _Found(Truth.TRUE, "AllPodsPlaced", "all its pods have nodes")
     if phase is Phase.WAITING:
-        return _Found(Truth.FALSE, phase.value, state.waits_for or "not all its pods have nodes")
+        return _Found(
+            Truth.FALSE,
+            phase.value,
+            state.blocks.text(BlockReason.NO_NODES) or "not all its pods have nodes",
+        )
     return _Found(Truth.FALSE, phase.value, "not all pods of its present counts have nodes")
 
 
@@ -317,8 +321,9 @@ def _decided_reason(state: JobState, now: float) -> str:
         return f"returning to {record.before} ({why})" if record.rolling_back else why
     if state.training_job.suspended:
         return _why_suspended(state, now)
-    if state.waits_for:
-        return state.waits_for
+    waits = state.blocks.text(BlockReason.NO_NODES)
+    if waits:
+        return waits
     if state.gang.run is not None and state.record.profiling_since is not None:
         return f"measuring its speed at {state.job.counts}"
     if state.decision is not None:

@@ -12,7 +12,7 @@ from cachetools import TTLCache
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import JobState
-from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, JobEvents
+from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, JobEvent, JobEvents
 from autoscaler.profile.status import status_of, unmanaged_conditions, urgent
 from optimus.jobs import alternating
 from optimus.kube.contract import Phase
@@ -138,7 +138,7 @@ class ProfileRecorder:
             self._events.refused(outcome)
         state.profile.discarded = profile.uid
         if state.training_job.left_alone:
-            self._events.left_alone_unwritten(state.training_job)
+            self._events.retry_later(state.training_job, "LeftAlone")
 
     def _write(
         self, state: JobState, profile: TrainingProfile, status: ProfileStatus
@@ -181,7 +181,8 @@ class ProfileRecorder:
             # The first time it may be that of a job of this name that was deleted a moment ago.
             if state.profile.name_taken_at is not None and not self._delete_leftover(created):
                 until = "this job is not managed until that one is deleted"
-                self._events.name_taken(state.training_job, f"{created}; {until}")
+                event = JobEvent("ProfileNameTaken", f"{created}; {until}")
+                self._events.emit_once(state.training_job, event)
             state.profile.name_taken_at = now
         else:
             self._events.refused(created)
@@ -213,13 +214,19 @@ class ProfileRecorder:
                 break
             if training_job.uid in alone:
                 self._report_left_alone(training_job, observation)
-            self._events.annotations(training_job)
+            for reason, hints in (
+                ("UnknownAnnotation", training_job.hints),
+                ("AnnotationIgnored", training_job.ignored),
+            ):
+                if hints:
+                    event = JobEvent(reason, "; ".join(map(str, hints)))
+                    self._events.emit_once(training_job, event)
         self._events.forget_others(observation.jobs)
         return len(alone)
 
     def _report_left_alone(self, training_job: TrainingJob, observation: Observation) -> None:
         reason = training_job.left_alone or ""
-        if self._events.left_alone(training_job, reason):
+        if self._events.emit_once(training_job, JobEvent("LeftAlone", reason)):
             known = observation.profiles.get(training_job.uid)
             self._write_left_alone(training_job, reason, known, observation.at)
 
@@ -240,7 +247,7 @@ class ProfileRecorder:
         if isinstance(outcome, Refused):
             self._events.refused(outcome)
         if not isinstance(outcome, Written):
-            self._events.left_alone_unwritten(training_job)
+            self._events.retry_later(training_job, "LeftAlone")
 
 
 def _is_left_alone(training_job: TrainingJob) -> bool:

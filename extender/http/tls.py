@@ -4,7 +4,6 @@ A certificate mounted from a Secret is replaced in place some time before it end
 keeps its connections, and a new one is rare: then the files are looked at again."""
 
 import logging
-import socket
 import ssl
 import threading
 from dataclasses import dataclass
@@ -81,17 +80,8 @@ class Tls:
         self._versions = files.versions()
         self._context = files.context()
 
-    def wrapped(self, connection: socket.socket) -> ssl.SSLSocket:
-        """The connection before its handshake, which only a client with a certificate of the CAs
-        completes.
-
-        Raises:
-            OSError: it has failed."""
-        return self._newest().wrap_socket(
-            connection, server_side=True, do_handshake_on_connect=False
-        )
-
-    def _newest(self) -> ssl.SSLContext:
+    def newest(self) -> ssl.SSLContext:
+        """The context for a new connection."""
         with self._mutex:
             versions = self._files.versions()
             if versions != self._versions:

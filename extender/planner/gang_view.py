@@ -243,7 +243,7 @@ class GangViews:
     ) -> GangView:
         # 8. The planner's thread plans it, after the gangs before it in the queue. What was
         # reserved for a rescale was for other counts: the thread would reserve them again. A new
-        # leader reserves for rescales with the nominations that it adopts.
+        # leader reserves for rescales as it begins.
         assert pod.replica is not None
         state, job_uid = self._state, pod.replica.job_uid
         is_rescaled = state.leads and job_uid in state.cluster.rescales
@@ -266,4 +266,4 @@ _ANSWERED: Final = frozenset(
         Standing.PLANNED,
     }
 )
-"""Nothing is to be planned or nominated because of these."""
+"""Nothing is to be planned or requeued because of these."""

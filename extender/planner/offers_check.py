@@ -181,7 +181,7 @@ class OffersCheck:
         return state.reservations.with_surroundings(found.observed.gang).surroundings is None
 
     def is_compared(self, pod: Pod) -> bool:
-        """Whether a nomination does not keep the pod from being offered all nodes once."""
+        """Whether it is known which nodes kube-scheduler offers the pod, or it is asked about."""
         return (
             self._has_rules(pod)
             or (pod.replica is not None and self._state.offers.asks(pod.replica.job_uid))

@@ -77,7 +77,7 @@ class ExtenderState:
         self.config, self.rule, self.clock = config, rule, clock
         self._observe_wait, self._gang_placed = observe_wait, gang_placed
         self.lock, self.changes = threading.Lock(), Changes()
-        """``changes`` wakes the threads that may have something to plan or to nominate."""
+        """``changes`` wakes the threads that may have something to plan or to requeue."""
         self.why_too_old: Callable[[], str | None] = lambda: None
         """Which cache of the cluster is too old for new plans; set once, before the threads run."""
         self.cluster, self.devices = Cluster(), Devices()
@@ -100,8 +100,7 @@ class ExtenderState:
         self.release_count = 0
         """How often everything was released: plans of an earlier time are void."""
         self.leads = self.waited_to_lead = False
-        """Whether the nominations of the last leader have been adopted, so that gangs may be
-        planned; and whether a call has waited for that."""
+        """Whether gangs may be planned, and whether a call has waited for that."""
         self.unled_since: float | None = None
         """Since when kube-scheduler asks while this process does not lead."""
         self.refusals: dict[str, GangRefusal] = {}
@@ -216,6 +215,7 @@ class ExtenderState:
         """kube-scheduler is answered one node: the replica counts as placed until it settles."""
         self.answered(pod, now)
         self.reservations.assumed[held.replica] = held.node
+        self.unseen.answered[pod.uid] = held.node
         self.queue.cached.pop(held.replica.job_uid, None)
         if not pod.in_group:
             self.hold_assumed(held.replica, now, self.config.binding_seconds)
@@ -342,6 +342,7 @@ class ExtenderState:
         by_pod: tuple[dict[str, Any], ...] = (
             self.asked_at,
             self.answered_at,
+            self.unseen.answered,
             self.refused_for_now,
             self.questions.asked,
         )
@@ -466,24 +467,22 @@ class ExtenderState:
             self.hold(gang, answer, now)
         return isinstance(answer, Placement)
 
-    def hold(
-        self, gang: Gang, placement: Placement, now: Instant, *, adopted: bool = False
-    ) -> None:
-        """Reserve what a gang is planned on; ``adopted`` from the last leader."""
+    def hold(self, gang: Gang, placement: Placement, now: Instant) -> None:
+        """Reserve what a gang is planned on."""
         self.future_room.forget(gang.job_uid)
-        self.reservations.hold(gang, placement, self._end_of(gang, now, adopted=adopted))
+        self.reservations.hold(gang, placement, self._end_of(gang, now))
         if not self.rescales.is_whole(gang.job_uid):
             self.rescales.adopt(gang.job_uid)
         self.job_changed(gang.job_uid)
         nodes = ", ".join(sorted({*placement.nodes.values()}))
         _LOG.info("job %s (%s) is planned on %s", gang.key, gang_shape(gang), nodes)
 
-    def _end_of(self, gang: Gang, now: Instant, *, adopted: bool) -> float:
+    def _end_of(self, gang: Gang, now: Instant) -> float:
         """When a gang's reservation ends: sooner where nothing of it is placed yet and
         kube-scheduler has not asked about every pod."""
         job_uid, longest = gang.job_uid, self.config.reservation_seconds
         is_rescaled, is_early = job_uid in self.cluster.rescales, self.queue.asked.get(job_uid)
-        if adopted or gang.is_in_part or is_rescaled or is_early:
+        if gang.is_in_part or is_rescaled or is_early:
             self.questions.end_advance(job_uid)
             return now.monotonic + longest
         pods = self.cluster.waiting_pods(job_uid)
@@ -510,7 +509,7 @@ class ExtenderState:
     def update_rescales(self, now: Instant) -> None:
         """Reserve capacity for the target counts of every job that is being rescaled.
 
-        Only the leader does, after it has adopted the nominations, and on caches that are recent:
+        Only the leader does, and on caches that are recent:
         what is reserved is answered."""
         if self.rescales.update(now.monotonic, reserve=self.may_plan()):
             self.changes.notify()

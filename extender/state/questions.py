@@ -1,11 +1,11 @@
 """Which pods kube-scheduler has asked about, and which reservations it left unused.
 
-A gang is planned at the first question about one of its pods, or before: kube-scheduler tries a
-nominated pod on one node. Until it has asked about every pod that needs a node, the reservation is
-one in advance. It ends after ``ADVANCE_SECONDS``, or later while kube-scheduler works through its
-queue and has not come to these pods yet. Where it ends although kube-scheduler had come that far,
-the namespace loses the advance for ``DISTRUST_SECONDS``: its gangs are planned once each pod has
-been asked about. A gang that is never bound pauses twice as long after each of its plans.
+A gang is planned at the first question about one of its pods, or before. Until kube-scheduler has
+asked about every pod that needs a node, the reservation is one in advance. It ends after
+``ADVANCE_SECONDS``, or later while kube-scheduler works through its queue and has not come to these
+pods yet. Where it ends although kube-scheduler had come that far, the namespace loses the advance
+for ``DISTRUST_SECONDS``: its gangs are planned once each pod has been asked about. A gang that is
+never bound pauses twice as long after each of its plans.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from cachetools import LRUCache
 from optimus.kube.pods import Pod
 
 ADVANCE_SECONDS: Final = 15.0
-"""kube-scheduler tries a nominated pod within its longest back-off, which is 10 s."""
+"""kube-scheduler tries a requeued pod within its longest back-off, which is 10 s."""
 
 DISTRUST_SECONDS: Final = 600.0
 
@@ -139,7 +139,7 @@ class Questions:
         tried, would have come to one of these: it has asked about a later one, or its queue is
         empty.
 
-        One that it has refused itself is tried again when it is nominated, whatever is newer."""
+        One that it has refused itself is tried again when it is requeued, whatever is newer."""
         if now - self._last_at > IDLE_SECONDS:
             return True
         since = self._advanced_at.get(job_uid, now)

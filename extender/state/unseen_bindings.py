@@ -82,6 +82,9 @@ class UnseenBindings:
         self._bound: dict[str, _Bound] = {}
         self.being_bound: set[str] = set()
         """Pods, by UID, whose bindings are on their way: kube-scheduler is to leave them alone."""
+        self.answered: dict[str, str] = {}
+        """By UID of a pod of a gang, the node that kube-scheduler was last answered: a slow binding
+        may follow after it has asked again."""
         self._nominated: dict[str, tuple[str, Resources]] = {}
         """By UID of a pod of no job, the node on which kube-scheduler keeps room for it."""
         self._event_at = float("-inf")
@@ -180,6 +183,7 @@ class UnseenBindings:
             self._nominated[pod.uid] = pod.nominated_node, pod.resources
         if after is None or after.leaving or after.finished:
             self._passing.pop(pod.uid, None)
+            self.answered.pop(pod.uid, None)
             self.not_bound(pod.uid)
         elif after.node is not None and (before is None or before.node is None):
             self._seen_bound(after, now)
@@ -188,12 +192,12 @@ class UnseenBindings:
 
     def _seen_bound(self, pod: Pod, now: float) -> None:
         was_passing = self._passing.pop(pod.uid, None) is not None
+        was_answered = self.answered.pop(pod.uid, None) == pod.node
         bound = self._bound.get(pod.uid)
         if bound is not None and bound.node == pod.node:
             self._bound[pod.uid] = _Bound(bound.node, now + FRESH_SECONDS)
             self.being_bound.discard(pod.uid)
             return
-        was_answered = pod.replica is not None and pod.replica in self._reservations.assumed
         # Those that were bound before this process began count, too: it does not know by whom.
         if not was_passing and not was_answered and pod.node in self._cluster.nodes:
             if self.others_until <= now:

@@ -20,7 +20,7 @@ from optimus.times import clock, duration
 from optimus.what_if.advice import LIKELY, Advice, Alternative, advise
 
 if TYPE_CHECKING:
-    from optimus.kube.observed_jobs import ObservedJob, ObservedJobs, ObservedPod
+    from optimus.cli.observed_jobs import ObservedJob, ObservedJobs, ObservedPod
 
 _NEAR_LIMIT: Final = 0.85
 """Of its memory limit: embeddings and caches grow while a job trains."""
@@ -118,7 +118,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
     with connected(options, "advise") as cluster:
-        from optimus.kube.observed_jobs import observe_jobs
+        from optimus.cli.observed_jobs import observe_jobs
 
         namespace = cluster.wanted(options)
         names = () if options.job is None else (options.job,)

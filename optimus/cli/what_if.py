@@ -16,8 +16,8 @@ from optimus.what_if.text import counts_sentences
 if TYPE_CHECKING:
     from optimus.cli.assumptions import Assumed
     from optimus.cli.job_view import ClusterJob
+    from optimus.cli.snapshot_reader import ReadCluster
     from optimus.kube.job_facts import JobSource
-    from optimus.kube.snapshot_reader import ReadCluster
 
 _MOST: Final = 10_000
 
@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         raise BadInput("what-if", "--workers or --ps is needed, such as --workers +4")
     with connected(options, "what-if") as cluster:
         from optimus.cli.assumptions import Assumed
-        from optimus.kube.snapshot_reader import cluster_or_reason
+        from optimus.cli.snapshot_reader import cluster_or_reason
 
         view = view_of(cluster.client, cluster.namespace, options.job)
         counts = asked_counts(view, options.ps, options.workers)

@@ -87,7 +87,7 @@ class Client:
         guard: Guard | None = None,
         connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
-        self._access = access
+        self.access = access
         self._read_seconds = read_seconds
         if guard is not None:
             guard_writes(access.pool, guard)
@@ -103,21 +103,21 @@ class Client:
         """The library's interface to the core group."""
         from kubernetes import client as api
 
-        return api.CoreV1Api(self._access.library())
+        return api.CoreV1Api(self.access.library())
 
     @cached_property
     def custom(self) -> "api.CustomObjectsApi":
         """The library's interface to custom resources."""
         from kubernetes import client as api
 
-        return api.CustomObjectsApi(self._access.library())
+        return api.CustomObjectsApi(self.access.library())
 
     @cached_property
     def coordination(self) -> "api.CoordinationV1Api":
         """The library's interface to Leases."""
         from kubernetes import client as api
 
-        return api.CoordinationV1Api(self._access.library())
+        return api.CoordinationV1Api(self.access.library())
 
     def call(self, what: str, method: Callable[..., Any], /, **arguments: object) -> bytes:
         """One call of the client library's typed interface; returns the answer's raw body.
@@ -181,10 +181,10 @@ class Client:
         **options: Any,
     ) -> urllib3.BaseHTTPResponse:
         """One request as whoever this process is; ``seconds``: to connect, and without a byte."""
-        return self._access.pool.urlopen(
+        return self.access.pool.urlopen(
             method,
-            f"{self._access.address}{path}",
-            headers={"Accept": "application/json", **self._access.headers(), **(headers or {})},
+            f"{self.access.address}{path}",
+            headers={"Accept": "application/json", **self.access.headers(), **(headers or {})},
             timeout=urllib3.Timeout(connect=seconds[0], read=seconds[1]),
             retries=False,
             redirect=False,
@@ -248,7 +248,7 @@ class Client:
 
     def close(self) -> None:
         """Close every idle connection."""
-        self._access.pool.clear()
+        self.access.pool.clear()
 
 
 class _TokenSource(NamedTuple):

@@ -1,9 +1,8 @@
-"""The Events on one job and on its pods, for the page: bounded reads, however many pods there are.
+"""The Events on one job and on its pods, for the page: two bounded reads, however many pods it has.
 
-Events on the pods come from one list of the namespace. It cannot name several pods, so it is read
-up to a limit. Where there is more, the pods that do not run, or have been started again, are asked
-for by name: theirs are looked for. Deleted pods have no object any more, but their Events are kept
-for an hour, and say why they were deleted; they are found by the operator's names.
+Events on the pods come from one list of the namespace, read up to a limit. Deleted pods have no
+object any more, but their Events are kept for an hour, and say why they were deleted; they are
+found by the operator's names.
 """
 
 import re
@@ -27,9 +26,6 @@ READ_SECONDS: Final = 5.0
 MOST_EVENTS: Final = 100
 """That are shown of the job, and of its pods; as many as ``_PAGE`` are read, since a list is in the
 order of names."""
-
-MOST_PODS: Final = 3
-"""That are asked for by name."""
 
 _PAGE: Final = 500
 MOST_EVENT_BYTES: Final = 1 << 20
@@ -70,8 +66,7 @@ class JobEvents:
 
 
 def read_job_events(client: BoundedSource, job: DisplayedJob) -> JobEvents:
-    """The last Events on a job and on its pods: two reads, and ``MOST_PODS`` more in a crowded
-    namespace."""
+    """The last Events on a job and on its pods."""
     on_job = answer_of(lambda: _list(client, f"on {job.key}", job.key, f"uid={job.uid}"))
     on_pods = answer_of(lambda: _on_pods(client, job))
     problems = [str(each) for each in (on_job, on_pods) if isinstance(each, Refused)]
@@ -86,17 +81,9 @@ def read_job_events(client: BoundedSource, job: DisplayedJob) -> JobEvents:
 def _on_pods(client: BoundedSource, job: DisplayedJob) -> JobEvents:
     what = f"on the pods of {job.key}"
     events, is_cut = _list(client, what, job.key, "kind=Pod")
-    if not is_cut:
-        return JobEvents(tuple(_last(_own(events, job))))
-    asked = [pod.name for pod in _in_trouble(job.pods)[:MOST_PODS]]
-    for name in asked:
-        events += _list(client, what, job.key, f"kind=Pod,involvedObject.name={name}")[0]
-    named = f" of {', '.join(asked)} are here," if asked else ""
-    problem = f"namespace {job.key.namespace} has more than {_PAGE} Events on pods: those"
-    return JobEvents(
-        tuple(_last(dict.fromkeys(_own(events, job)))),
-        (f"{problem}{named} of the job's other pods may be missing",),
-    )
+    problem = f"namespace {job.key.namespace} has more than {_PAGE} Events on pods: those of"
+    problems = (f"{problem} some of the job's pods may be missing",) if is_cut else ()
+    return JobEvents(tuple(_last(_own(events, job))), problems)
 
 
 def _list(
@@ -134,19 +121,6 @@ def _seconds(last_at: str) -> float:
         return parse_instant(last_at)
     except Malformed:
         return 0.0
-
-
-def _in_trouble(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods of which somebody looks for the reason: broken first, then not running, then started
-    again."""
-
-    def rank(pod: Pod) -> int:
-        if pod.container.error or pod.container.crash_loops or pod.phase == "Failed":
-            return 0
-        return 1 if not pod.running else 2 if pod.container.restarts else 3
-
-    ranked = sorted((pod for pod in pods if rank(pod) < 3), key=lambda pod: (rank(pod), pod.name))
-    return [pod for pod in ranked if pod.phase != "Succeeded"]
 
 
 def _last(events: Iterable[EventFacts]) -> list[EventFacts]:

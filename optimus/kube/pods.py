@@ -28,18 +28,15 @@ from optimus.kube.jobsets import SetMember, SetShape, member_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import (
     MOST_ITEMS,
-    Allocated,
     Container,
     PodClaim,
     PodSpec,
-    ResourceRequirements,
     beyond_plan,
     constraints_of,
     environment_value,
     requests_of,
     rules_of,
 )
-from optimus.kube.quantity import Amount
 from optimus.kube.times import created_at
 from optimus.placement.rules import Labels, PodRules
 from optimus.resources import NONE, Resources
@@ -247,7 +244,8 @@ class _State(msgspec.Struct, gc=False):
     terminated: _Terminated | None = None
 
 
-class _ContainerStatus(Allocated, gc=False, rename="camel"):
+class _ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
     restart_count: int = 0
     state: _State | None = None
     last_state: _State | None = None
@@ -261,17 +259,7 @@ class _Status(msgspec.Struct, gc=False, rename="camel"):
     nominated_node_name: str | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
-    allocated_resources: dict[str, Amount] | None = None
-    resources: ResourceRequirements | None = None
-    conditions: msgspec.Raw = msgspec.Raw()  # decoded where it matters: most pods have five
-
-
-class _Condition(msgspec.Struct, gc=False):
-    type: str = ""
-    reason: str | None = None
-
-
-_CONDITIONS = msgspec.json.Decoder(list[_Condition])
+    conditions: msgspec.Raw = msgspec.Raw()  # looked at as text: most pods have five
 
 
 class _RawPod(msgspec.Struct, gc=False):
@@ -322,7 +310,7 @@ def _view(raw: _RawPod) -> Pod:
         node=raw.spec.node_name or None,
         phase=status.phase or "Pending",
         leaving=metadata.deletion_timestamp is not None,
-        resources=_resources(raw.spec, status),
+        resources=requests_of(raw.spec),
         constraints=constraints_of(raw.spec),
         scheduler_name=raw.spec.scheduler_name or "default-scheduler",
         nominated_node=status.nominated_node_name or None,
@@ -396,27 +384,6 @@ def _error(ended: _Terminated | None) -> str:
         return ""
     reason = f" ({ended.reason})" if ended.reason and ended.reason != "Error" else ""
     return f"exit code {ended.exit_code}{reason}"
-
-
-def _resources(spec: PodSpec, status: _Status) -> Resources:
-    """What the pod takes of its node. Only a pod with a node has them in its status."""
-    if spec.node_name is None:
-        return requests_of(spec)
-    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    if not (statuses or status.allocated_resources or status.resources):
-        return requests_of(spec)
-    allocated = {each.name: each for each in statuses if each.allocated_resources or each.resources}
-    whole = Allocated("", status.allocated_resources, status.resources)
-    return requests_of(spec, allocated, whole, infeasible=_is_infeasible(status.conditions))
-
-
-def _is_infeasible(conditions: msgspec.Raw) -> bool:
-    """Whether the kubelet has refused a resize for good: the node could never hold it."""
-    if b"PodResizePending" not in bytes(conditions):
-        return False
-    found = decode(_CONDITIONS, conditions, "a list of a pod's conditions")
-    reasons = [each.reason for each in found if each.type == "PodResizePending"]
-    return reasons[:1] == ["Infeasible"]
 
 
 def _interned_labels(labels: Mapping[str, str] | None) -> Labels:

@@ -5,10 +5,9 @@ resource.PodRequests): containers and sidecars (init containers that restart) ad
 containers run one after the other beside the sidecars before them, so that the largest counts;
 pod-level requests replace the sum; overhead comes on top."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import islice
-from types import MappingProxyType
 from typing import Final, TypeVar
 
 import msgspec
@@ -233,62 +232,21 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
 _ONE_POD = Resources({PODS: 1})
 
 
-class Allocated(msgspec.Struct, gc=False, rename="camel"):
-    """What a status says that a container, or the pod, has been given: a resize in place changes
-    the spec first."""
-
-    name: str = ""
-    allocated_resources: dict[str, Amount] | None = None
-    resources: ResourceRequirements | None = None
-
-    def amounts(self) -> Resources:
-        """The larger of what is allocated and what is in force.
-
-        Raises:
-            Malformed: an amount is no quantity.
-        """
-        in_force = None if self.resources is None else self.resources.requests
-        return _larger(requested(self.allocated_resources), requested(in_force))
-
-
-def requests_of(
-    spec: PodSpec,
-    allocated: Mapping[str, Allocated] = MappingProxyType({}),
-    pod_level: Allocated | None = None,
-    *,
-    infeasible: bool = False,
-) -> Resources:
+def requests_of(spec: PodSpec) -> Resources:
     """What a pod with this spec takes of a node, itself included (``pods`` = 1).
-
-    A container for which the status says what it has been ``allocated`` (by name), and the pod as a
-    whole (``pod_level``), take the larger of that and the spec's; what is in force alone where the
-    resize is ``infeasible``: then the kubelet never carries out what the spec says.
 
     Raises:
         Malformed: an amount is not a quantity.
     """
-
-    containers, stated = (spec.containers or ())[:_MOST_CONTAINERS], None
-    init_containers = (spec.init_containers or ())[:_MOST_CONTAINERS]
-    if len(containers) == 1 and not (
-        allocated or spec.init_containers or spec.resources or spec.overhead
-    ):  # as most pods
-        return _few_kinds(_summed((_amounts(containers[0].resources),), (), None, NONE))
-
-    def effective(amounts: Resources, given: Allocated | None) -> Resources:
-        if given is None:
-            return amounts
-        if infeasible and given.resources is not None:
-            return given.amounts()
-        return _larger(amounts, given.amounts())
-
-    def asked(container: Container) -> Resources:
-        return effective(_amounts(container.resources), allocated.get(container.name))
-
-    if spec.resources is not None:
-        stated = effective(_amounts(spec.resources), pod_level)
-    amounts = tuple([asked(container) for container in containers])
-    before = tuple([_init_container(container, asked) for container in init_containers])
+    containers = (spec.containers or ())[:_MOST_CONTAINERS]
+    amounts = tuple([_amounts(container.resources) for container in containers])
+    before = tuple(
+        [
+            (container.restart_policy == "Always", _amounts(container.resources))
+            for container in (spec.init_containers or ())[:_MOST_CONTAINERS]
+        ]
+    )
+    stated = None if spec.resources is None else _amounts(spec.resources)
     summed = _summed if len(amounts) + len(before) <= MOST_ITEMS else _summed.__wrapped__
     return _few_kinds(summed(amounts, before, stated, requested(spec.overhead)))
 
@@ -357,15 +315,6 @@ def _shared_template(encoded: bytes) -> Template:
     return Template(msgspec.json.decode(encoded, type=PodSpec))
 
 
-def _init_container(
-    container: Container, asked: Callable[[Container], Resources]
-) -> tuple[bool, Resources]:
-    """Whether it is a sidecar, and what it requests."""
-    if container.restart_policy == "Always":
-        return True, asked(container)
-    return False, _amounts(container.resources)
-
-
 @lru_cache(maxsize=4096)
 def _summed(
     containers: tuple[Resources, ...],
@@ -373,7 +322,8 @@ def _summed(
     stated: Resources | None,
     overhead: Resources,
 ) -> Resources:
-    """What a pod takes, from its parts: thousands of pods have the same few."""
+    """What a pod takes, from its parts (of init containers also whether each is a sidecar):
+    thousands of pods have the same few."""
     sidecars, first = NONE, NONE
     for is_sidecar, amounts in init_containers:
         if is_sidecar:

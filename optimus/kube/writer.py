@@ -89,7 +89,7 @@ def _replicas(job: TrainingJob, counts: Counts) -> dict[str, object]:
 
 
 class PodWriter:
-    """Nominates and requeues pending pods, and annotates pods whose job's goal is met; all by
+    """Requeues pending pods, and annotates pods whose job's goal is met; all by
     ``pods/status``, which also holds annotations, and which a scheduler may write.
 
     Each patch names the pod's UID: a new pod of the same name must not get the old one's."""
@@ -97,25 +97,10 @@ class PodWriter:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
-        """Set or clear the pod's nominated node; this also requeues a pod that was refused."""
-        return self._patch(
-            "nominate", pod, {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
-        )
-
     def requeue(self, pod: Pod, reason: str) -> Written | Refused:
         """Make kube-scheduler try the pod again, by an annotation whose text changes."""
         metadata = {"uid": pod.uid, "annotations": {Annotation.REQUEUED: reason}}
         return self._patch("requeue", pod, {"metadata": metadata})
-
-    def bind(self, pod: Pod, node: str) -> Written | Refused:
-        """Bind the pod to a node; refused where it has one already, or is being deleted."""
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{quote(pod.name, safe='')}/binding"
-        what = f"bind pod {pod.namespace}/{pod.name}"
-        return written(lambda: self._client.post(what, path, msgspec.json.encode(body)))
 
     def set_goal_met(self, pod: Pod, at: str | None) -> Written | Refused:
         """Annotate the pod with the instant since which its job's goal has been met, or remove

@@ -6,11 +6,11 @@
 2. For more and more servers: each replica in turn goes to a server of the gang that has the fewest
    of its role, else to a further one, the roomiest that most of the gang may use (fewest servers,
    balanced, PSs beside workers: the aims of Theorem 1).
-3. Without a limit on the servers, by backtracking. The steps are bounded, so that a gang that the
-   search gives up on may fit all the same.
+3. Without a limit on the servers, also the other way round: the group of the most nodes first.
 4. Where replicas spread: each in turn on the server with the fewest replicas of any role, in the
-   domains with the fewest pods, the last role first, too.
+   domains with the fewest pods; likewise.
 
+Nothing is taken back, so that a gang that the search gives up on may fit all the same.
 Every step is checked as kube-scheduler's filters check it for one pod, with the replicas placed
 before it as bound. Deterministic: rows number nodes by name, and ties go to the first row.
 """
@@ -46,17 +46,8 @@ from optimus.placement.rules import (
     Surroundings,
 )
 
-_STEPS: Final = 2000
-"""Replicas put on a node by backtracking, before the search gives up."""
-
-_STEPS_PER_REPLICA: Final = 3
-"""The same for one number of servers."""
-
-_MOST_STEPS: Final = 20_000
-"""The same for all numbers of servers together: a gang of a thousand replicas tries a few."""
-
-_CHOICES: Final = 8
-"""Nodes tried for one replica, for one number of servers."""
+_MOST_PASSES: Final = 64
+"""Numbers of servers tried."""
 
 _MOST_OPTIONS: Final = 16
 """Choices of volumes tried for claims that are not bound yet."""
@@ -94,12 +85,8 @@ def place_by_rules(
     if isinstance(plain, DoesNotFit) and not gang.differs_within_roles:
         return plain
     concerned = [name for name in RULES if _has_rule(name, gang, surroundings)]
-    for name in concerned:
-        search = _Search(gang, surroundings, capacity, ignored=frozenset({name}))
-        if search.place(unruled) is not None:
-            return does_not_fit_because(gang, RULES[name])
     if concerned:
-        return does_not_fit_because(gang, "the rules of its pods together leave too few nodes")
+        return does_not_fit_because(gang, ", or ".join(RULES[name] for name in concerned))
     return does_not_fit(gang)
 
 
@@ -286,19 +273,15 @@ class _Group:
 
 
 class _Search:
-    """One gang on one capacity index. ``ignored`` rules are left out, to find which is in the
-    way."""
+    """One gang on one capacity index."""
 
     def __init__(
         self,
         gang: Gang,
         surroundings: Surroundings,
         capacity: Capacity,
-        *,
-        ignored: frozenset[str] = frozenset(),
     ) -> None:
         self._gang, self._surroundings, self._capacity = gang, surroundings, capacity
-        self._ignored = ignored
         self._is_even = False
         self._nodes = capacity.nodes
         self._free = np.array(capacity.free, dtype=np.int64).reshape(len(self._nodes), -1)
@@ -327,22 +310,15 @@ class _Search:
             plan = unruled(gang, usable)
             if isinstance(plan, Placement) and self._can_be_bound(plan):
                 return plan
-        steps = _STEPS_PER_REPLICA * len(self._gang.unbound)
-        for servers in islice(self._numbers_of_servers(), max(_MOST_STEPS // steps, 1)):
-            found = self._walk(servers, steps)
+        for servers in islice(self._numbers_of_servers(), _MOST_PASSES):
+            found = self._pass(servers)
             if found is not None:
                 return found
-        found = self._walk(None, _STEPS + steps)
-        return found or self._evenly_placed(self._groups, steps)
-
-    def _evenly_placed(self, groups: Sequence[_Group], steps: int) -> Placement | None:
-        """A plan for replicas that spread, the same number of all roles together on each server."""
-        if not any(group.spread for group in groups):
-            return None
-        self._is_even = True
-        for order in (self._order, self._order[::-1]):
-            self._order = order
-            found = self._walk(None, steps)
+        orders = self._order, self._order[::-1]
+        spreads = any(group.spread for group in self._groups)
+        for is_even, order in product((False, True) if spreads else (False,), orders):
+            self._is_even, self._order = is_even, order
+            found = self._pass(None)
             if found is not None:
                 return found
         return None
@@ -401,10 +377,12 @@ class _Search:
     def _grouped(self) -> list[_Group] | None:
         """The unbound replicas in groups; ``None`` where one asks for what no node has."""
         terms = sorted(
-            {term for m in self._gang.unbound for term in self._rules(m).anti_affinity}, key=repr
+            {term for m in self._gang.unbound for term in (m.rules or NO_RULES).anti_affinity},
+            key=repr,
         )
         selections = sorted(
-            {each for m in self._gang.unbound for each in _selections(self._rules(m))}, key=repr
+            {each for m in self._gang.unbound for each in _selections(m.rules or NO_RULES)},
+            key=repr,
         )
         self._asked = [*(Selection((term.selector,)) for term in terms), *selections]
         groups: dict[object, _Group] = {}
@@ -412,7 +390,7 @@ class _Search:
         for member in sorted(self._gang.unbound, key=lambda each: (each.role, each.index)):
             if member.labels not in matched:
                 matched[member.labels] = tuple(self._matches(each, member) for each in self._asked)
-            signature, rules = matched[member.labels], self._rules(member)
+            signature, rules = matched[member.labels], member.rules or NO_RULES
             repelled = self._is_repelled_by(member)
             key = (member.role, member.spec, member.excluded, rules, signature, repelled)
             if key in groups:
@@ -425,28 +403,12 @@ class _Search:
             groups[key] = _Group(member.role, [member], amount, rules, signature, static)
         return list(groups.values())
 
-    def _rules(self, member: Member) -> PodRules:
-        """The member's rules without those that are ignored."""
-        rules = member.rules or NO_RULES
-        if not self._ignored or rules is NO_RULES:
-            return rules
-        return replace(
-            rules,
-            ports=() if "ports" in self._ignored else rules.ports,
-            anti_affinity=() if "anti-affinity" in self._ignored else rules.anti_affinity,
-            affinity=() if "affinity" in self._ignored else rules.affinity,
-            spread=() if "spread" in self._ignored else rules.spread,
-            claims=() if "volumes" in self._ignored else rules.claims,
-        )
-
     def _matches(self, selection: Selection, member: Member) -> bool:
         namespace, of_namespaces = self._gang.key.namespace, self._surroundings.of_namespaces
         return selection.matches(namespace, member.labels, of_namespaces)
 
     def _is_repelled_by(self, member: Member) -> tuple[int, ...]:
         """Which anti-affinities of pods that are there select the member."""
-        if "anti-affinity" in self._ignored:
-            return ()
         return tuple(
             at
             for at, (term, _) in enumerate(self._surroundings.repelling)
@@ -479,7 +441,6 @@ class _Search:
             (group.static.astype(np.int64) for group in groups),
             np.zeros(len(self._nodes), dtype=np.int64),
         )
-        self._alike = self._alike_rows(groups)
         self._order = sorted(
             groups, key=lambda g: (int(g.static.sum()), g.role, g.members[0].index)
         )
@@ -652,9 +613,8 @@ class _Search:
             if other.taken is not None:
                 other.taken[row] += sign
 
-    def _choices(self, group: _Group, mask: Mask, servers: int | None) -> list[int]:
-        """Rows for the group's next replica, best first; of untouched rows that are alike, one."""
-        rows = np.flatnonzero(mask)
+    def _best(self, group: _Group, rows: Integers, servers: int | None) -> int | None:
+        """The row for the group's next replica."""
         if servers is not None:
             most = -(-self._totals[group.role] // servers)
             used = self._used[rows] > 0
@@ -663,10 +623,9 @@ class _Search:
                 below[:] = True
             further = int((self._used > 0).sum()) < servers
             rows = rows[(used & below) | (~used & further)]
-        rows = rows[np.lexsort(self._preferences(group, rows))]
-        seen = np.where(self._used[rows] == 0, self._alike[rows], -1 - rows)
-        firsts = np.sort(np.unique(seen, return_index=True)[1])
-        return [int(row) for row in rows[firsts if servers is None else firsts[:_CHOICES]]]
+        if not len(rows):
+            return None
+        return int(rows[np.lexsort(self._preferences(group, rows))[0]])
 
     def _preferences(self, group: _Group, rows: Integers) -> tuple[NDArray[Any], ...]:
         """Sort keys for rows, the most important last."""
@@ -685,33 +644,16 @@ class _Search:
 
     # --- many steps
 
-    def _walk(self, servers: int | None, steps: int) -> Placement | None:
-        """Place replica after replica, going back where one finds no node; takes nothing."""
+    def _pass(self, servers: int | None) -> Placement | None:
+        """Place replica after replica; takes nothing."""
         taken: list[tuple[_Group, int]] = []
-        choices: list[Iterator[tuple[_Group, int]]] = []
-        found: Placement | None = None
-        while True:
-            if len(taken) == len(self._gang.unbound):
-                if self._is_bound_whatever_order(taken):
-                    found = self._named(taken)
-                    break
-                steps = max(0, steps - len(taken))
-                choices.append(iter(()))
-            else:
-                choices.append(iter(self._next_choices(servers)))
-            while choices and (step := next(choices[-1], None)) is None:
-                choices.pop()
-                if taken:
-                    self._take(*taken.pop(), -1)
-            if not choices or steps == 0:
-                break
-            assert step is not None
-            steps -= 1
+        while (step := self._next(servers)) is not None:
             self._take(*step, 1)
             taken.append(step)
+        whole = len(taken) == len(self._gang.unbound) and self._is_bound_whatever_order(taken)
         for group, row in taken:
             self._take(group, row, -1)
-        return found
+        return self._named(taken) if whole else None
 
     def _is_bound_whatever_order(self, taken: Sequence[tuple[_Group, int]]) -> bool:
         """Whether the replicas, which are taken, could be bound in another order as well."""
@@ -726,17 +668,18 @@ class _Search:
             self._take(group, row, 1)
         return whole
 
-    def _next_choices(self, servers: int | None) -> list[tuple[_Group, int]]:
-        """The group whose turn it is, with its rows: the first that has any."""
+    def _next(self, servers: int | None) -> tuple[_Group, int] | None:
+        """The group whose turn it is, and the row: the first that has any."""
         for group in self._order:
             if group.placed == len(group.members):
                 continue
-            mask = self._allowed(group)
-            if mask.any():
-                return [(group, row) for row in self._choices(group, mask, servers)]
+            rows = np.flatnonzero(self._allowed(group))
+            if len(rows):
+                row = self._best(group, rows, servers)
+                return None if row is None else (group, row)
             if not group.is_deferrable:
-                return []
-        return []
+                return None
+        return None
 
     def _named(self, taken: Sequence[tuple[_Group, int]]) -> Placement:
         """The plan by names; of one group, replicas of lower indices were placed first."""
@@ -767,23 +710,6 @@ class _Search:
         for group in groups:
             sums = [a + len(group.members) * b for a, b in zip(sums, group.amount, strict=True)]
         return tuple(sums)
-
-    def _alike_rows(self, groups: Sequence[_Group]) -> Integers:
-        """A number for each row; rows of one number are alike to the gang as long as none of it is
-        on them."""
-        columns = [self._free, *(group.static[:, None].astype(np.int64) for group in groups)]
-        tallies = {id(tally): tally for g in groups for tally in (*g.counted_by, *g.anti)}
-        tallies |= {id(tally): tally for g in groups for tally in g.affinity}
-        tallies |= {id(each.tally): each.tally for g in groups for each in g.spread}
-        for tally in tallies.values():
-            of_row, size = tally.domains.of_row, tally.domains.size
-            single = np.bincount(of_row, minlength=size + 1)[of_row] == 1
-            # A domain of one node is identified by its pods, a larger one by its number.
-            columns.append(np.where(single, -1 - tally.by_row(), of_row)[:, None])
-            if tally.eligible is not None:
-                columns.append(tally.eligible[:, None].astype(np.int64))
-        table = np.concatenate(columns, axis=1)
-        return np.asarray(np.unique(table, axis=0, return_inverse=True)[1]).reshape(-1)
 
 
 def _selections(rules: PodRules) -> Iterator[Selection]:

@@ -100,7 +100,7 @@ class Invariants:
             self._usage[name].append(Usage(*(sum(each) for each in zip(*members, strict=True))))
 
     def growth(self) -> Iterator[str]:
-        """What grew from the second third of the run to the last; pools fill in the first."""
+        """Yield what grew from the second third of the run to the last; pools fill in the first."""
         for name, usages in self._usage.items():
             third = len(usages) // 3
             if third < 3:
@@ -129,7 +129,7 @@ class Invariants:
         }
 
     def _waiting(self, job: Json, pods: list[Json]) -> set[str]:
-        """What this job is in the midst of, which must end."""
+        """Return what this job is in the midst of, which must end."""
         name, found = job["metadata"]["name"], set()
         annotations = job["metadata"].get("annotations") or {}
         own = [each for each in pods if _is_of(each, job)]
@@ -144,7 +144,7 @@ class Invariants:
         return found
 
     def _excuse(self, job: Json, mine: UserJob) -> str:
-        """Why a job may be without some of its pods now."""
+        """Return why a job may be without some of its pods now."""
         annotations, now = job["metadata"].get("annotations") or {}, time.monotonic()
         if mine.suspended:
             return "suspended by its user"
@@ -212,7 +212,7 @@ def _off_bounds(job: Json, counts: tuple[int, int]) -> Iterator[str]:
 
 
 def pods_of(kind: str, job: Json, pods: list[Json]) -> Pods:
-    """How many pods a job is to have and has."""
+    """Return how many pods a job is to have and has."""
     replicas = job["spec"][PS_KEYS[kind][0]].values()
     own = [
         each for each in pods if _is_of(each, job) and not each["metadata"].get("deletionTimestamp")

@@ -58,7 +58,7 @@ class Outages:
         self._killed_at = at
 
     def observe(self, name: str, pods: Pods, excuse: str = "") -> str:
-        """What is wrong with a job at this check; empty: nothing."""
+        """Return what is wrong with a job at this check; empty: nothing."""
         assert self._at is not None
         job = self._jobs.setdefault(name, _Job())
         if pods.running >= pods.wanted:

@@ -126,7 +126,7 @@ def _after(
 
 
 def _fixed_pods_fit(demand: Demand, left: Mapping[str, Mapping[str, int]]) -> bool:
-    """Whether every fixed pod finds a place in what is left, on any node."""
+    """Tell whether every fixed pod finds a place in what is left, on any node."""
     return _all_fit(
         [requests_of for count, requests_of in demand.fixed.values() for _ in range(count)], left
     )

@@ -12,7 +12,7 @@ from extender.application import Application
 
 
 def exposition(folder: Path) -> str:
-    """What both processes answer under ``/metrics``; ``folder`` is for a kubeconfig."""
+    """Return what both processes answer under ``/metrics``; ``folder`` is for a kubeconfig."""
     kubeconfig = folder / "kubeconfig"
     content = {
         "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}],

@@ -74,7 +74,7 @@ def free_resources(
 
 
 def admits(node: Json, template: Json) -> bool:
-    """Whether selector and taints let a pod of this spec onto the node."""
+    """Tell whether selector and taints let a pod of this spec onto the node."""
     labels = node["metadata"].get("labels") or {}
     wanted: Mapping[str, str] = template.get("nodeSelector") or {}
     if node["spec"].get("unschedulable") or any(

@@ -146,7 +146,7 @@ class JobRecorder:
             yield from recording.of(job.name)
 
     def ever_failed(self, job: LightJob) -> bool:
-        """Whether the job was Failed at any instant."""
+        """Tell whether the job was Failed at any instant."""
         conditions = [
             each
             for stored in self.stored(job)

@@ -53,7 +53,7 @@ def jobset_json(
 
 
 def jobset(name: str, *jobs: dict[str, Any], **fields: Any) -> TrainingJob:
-    """A JobSet as it is read; `fields` as in ``jobset_json``."""
+    """Return a JobSet as it is read; `fields` as in ``jobset_json``."""
     raw = json.dumps(jobset_json(name, *jobs, **fields)).encode()
     return decode_job("JobSet", raw, config=EligibilityConfig())
 
@@ -61,7 +61,7 @@ def jobset(name: str, *jobs: dict[str, Any], **fields: Any) -> TrainingJob:
 def pod_of(
     jobset: str, job: str, job_index: int, index: int | None, attempt: int = 0, **status: Any
 ) -> Pod:
-    """A pod as it is read; see ``pod_json``."""
+    """Return a pod as it is read; see ``pod_json``."""
     raw = json.dumps(pod_json(jobset, job, job_index, index, attempt, **status)).encode()
     return decode_pod(raw)
 

@@ -275,7 +275,7 @@ def _config_patch(text: str) -> Json:
 
 
 def _text_patch(name: str, key: str, text: str) -> Json:
-    """A patch that replaces a text of a ConfigMap."""
+    """Return a patch that replaces a text of a ConfigMap."""
     change = {"op": "replace", "path": f"/data/{key}", "value": text}
     return {
         "target": {"kind": "ConfigMap", "name": name},

@@ -50,19 +50,6 @@ class PodHistory(WatchRecorder):
                     )
         return messages
 
-    def nominations(self) -> dict[str, tuple[str, str]]:
-        """Return, for each pod that was nominated, the node it was last nominated to and the one it
-        was bound to."""
-        nominated: dict[str, str] = {}
-        bound: dict[str, str] = {}
-        for change in list(self.changes):
-            name = change.object["metadata"]["name"]
-            nominated[name] = change.object["status"].get("nominatedNodeName") or nominated.get(
-                name, ""
-            )
-            bound[name] = change.object["spec"].get("nodeName") or ""
-        return {name: (node, bound[name]) for name, node in nominated.items() if node}
-
     def ever(self, true: Callable[[dict[str, frozenset[str]]], bool]) -> bool:
-        """Whether something was true of the bound pods at any instant."""
+        """Tell whether something was true of the bound pods at any instant."""
         return any(true(instant) for instant in self.bound_at_each_instant())

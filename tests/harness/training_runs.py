@@ -119,7 +119,7 @@ class TrainingLogs:
             self._finished.wait(_AGAIN_SECONDS)
 
     def _is_read(self, pod: str, life: Life) -> bool:
-        """Read what there is; nominates whether no more will come: the log has ended, or the pod is
+        """Read what there is; return whether no more will come: the log has ended, or the pod is
         another by now."""
         lines = self._runs[life].lines
         try:
@@ -137,7 +137,7 @@ class TrainingLogs:
 
 
 def _lives(pod: Json) -> dict[Life, Json]:
-    """The present life of each of a pod's containers, and its state."""
+    """Return the present life of each of a pod's containers, and its state."""
     found = pod["status"].get("containerStatuses") or ()
     return {(pod["metadata"]["uid"], int(each["restartCount"])): each["state"] for each in found}
 

@@ -18,18 +18,13 @@ def is_bound(pod: Json) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
-def is_placed(pod: Json) -> bool:
-    """Nominated, or bound: on a small cluster kube-scheduler may bind a whole gang by itself."""
-    return is_bound(pod) or bool(pod["status"].get("nominatedNodeName"))
-
-
 @cases(
     ("container", "command", "instant"),
     {
-        "the extender, when the first pod is nominated or bound": (
+        "the extender, when the first pod is bound": (
             "extender",
             "-m extender",
-            is_placed,
+            is_bound,
         ),
         "kube-scheduler, when the first pod is bound": ("kube-scheduler", "--config=", is_bound),
     },

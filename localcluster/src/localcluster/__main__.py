@@ -9,25 +9,23 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from localcluster.binaries.locate import KUBERNETES_VARIABLE, resolve
+from localcluster.binaries.locate import KUBERNETES_VARIABLE
 from localcluster.binaries.modules import (
     CONTROL_PLANES,
     DEFAULT_KUBERNETES,
     DEFAULT_OPERATOR,
     OPERATORS,
-    refuse_other_operator,
 )
+from localcluster.cluster import LocalCluster
 from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
-from localcluster.images import default_images
 from localcluster.paths import ClusterPaths
 from localcluster.progress import PlainProgress
-from localcluster.specs import NodeSpec, numbered_nodes, parse_capacity
+from localcluster.specs import Backend, NodeSpec, numbered_nodes, parse_capacity
 from localcluster.storage import locked, state_root
 from localcluster.supervisor import control
-from localcluster.supervisor.status import ClusterStatus, read_events, read_status
+from localcluster.supervisor.status import ClusterStatus, read_status
 
-_READY_SECONDS = 180.0
 _SHOWN_EVENTS = 8
 _NAME = re.compile(r"[a-z0-9][-a-z0-9]*")
 _NOT_RUNNING = 3
@@ -66,9 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_up_options(up)
     up.set_defaults(run=_up)
     down = commands.add_parser("down", help="stop a cluster and remove its files")
-    down.add_argument(
-        "--keep-logs", action="store_true", help="leave logs and events in the state folder"
-    )
     down.set_defaults(run=_down)
     status = commands.add_parser("status", help="show what runs; exit status 3 when nothing does")
     status.set_defaults(run=_status)
@@ -107,34 +102,23 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
 
 def _up(options: argparse.Namespace) -> int:
     paths, progress = _paths(options), PlainProgress()
-    nodes = _nodes(options.nodes, options.node or [])
-    if options.embedded:
-        refuse_other_operator(options.training_operator)
     with locked(paths.root.with_name(f"{paths.root.name}.lock"), progress):
         control.refuse_if_running(paths)
-        versions = {"operator": options.training_operator, "kubernetes": options.kubernetes}
-        binaries = None if options.embedded else resolve(progress, **versions)
-        programs = None if binaries is None else binaries["kube-scheduler"].parent
-        extra = framework_environments(progress) if options.frameworks else None
-        images = default_images(programs, extra)
-        plan = control.ClusterSpec(options.name, nodes, binaries, {"images": images.to_json()})
-        with progress.step(f"starting the cluster {options.name!r} with {len(nodes)} nodes"):
-            process, _ = control.launch(paths, plan, owned=False)
-            _wait_or_stop(paths, process)
-    _say_running(paths, None if binaries is None else binaries["kubectl"].parent)
+        cluster = LocalCluster(
+            options.name,
+            _nodes(options.nodes, options.node or []),
+            state_dir=paths.root,
+            images=framework_environments(progress) if options.frameworks else None,
+            backend=Backend.EMBEDDED if options.embedded else Backend.REAL,
+            training_operator=options.training_operator,
+            kubernetes=options.kubernetes,
+        )
+        try:
+            cluster.start(owned=False)
+        except ClusterError as error:
+            raise ClusterError(f"{error}\nlogs: {paths.logs}") from error
+    _say_running(paths, None if options.embedded else cluster.binaries["kubectl"].parent)
     return 0
-
-
-def _wait_or_stop(paths: ClusterPaths, process: "control.SupervisorProcess") -> None:
-    try:
-        control.wait_running(paths, process, _READY_SECONDS)
-    except ClusterError as error:
-        process.wait()
-        raise ClusterError(f"{error}\nlogs: {paths.logs}") from error
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
 
 
 def _say_running(paths: ClusterPaths, programs: Path | None) -> None:
@@ -157,8 +141,7 @@ def _down(options: argparse.Namespace) -> int:
         return 0
     with PlainProgress().step(f"stopping the cluster in {paths.root}"):
         control.stop(paths, status.supervisor if status else None)
-        if not options.keep_logs:
-            shutil.rmtree(paths.root, ignore_errors=True)
+        shutil.rmtree(paths.root, ignore_errors=True)
     return 0
 
 
@@ -188,9 +171,7 @@ def _print_status(paths: ClusterPaths, status: ClusterStatus) -> None:
     for name, each in status.components.items():
         pid = each.process.pid if each.process else "-"
         print(f"{name:<26}{each.phase:<14}{pid!s:<10}{each.restarts:<10}{each.last_exit or '-'}")
-    print("last events:")
-    for event in read_events(paths, _SHOWN_EVENTS):
-        print(f"  {event['at']} {event['subject']}: {event['event']} {event['detail']}".rstrip())
+    print(f"last events:\n{control.tail(paths.log('supervisor'), _SHOWN_EVENTS)}")
 
 
 def _paths(options: argparse.Namespace) -> ClusterPaths:

@@ -27,7 +27,7 @@ from localcluster.processes import ProcessId, base_environ, send, signals_deferr
 from localcluster.progress import PlainProgress, Progress
 from localcluster.specs import Backend, NodeSpec
 from localcluster.supervisor import control
-from localcluster.supervisor.status import ClusterStatus, ComponentStatus, read_events, read_status
+from localcluster.supervisor.status import ClusterStatus, ComponentStatus, read_status
 
 _READY_SECONDS = 180.0
 _KUBECTL_SECONDS = 240.0
@@ -40,14 +40,14 @@ class LocalCluster:
 
     `nodes` may be empty: then no node agent runs. `state_dir` is kept (logs, events) after the end;
     without one, everything lies in a temporary folder that goes. `training_operator` is the version
-    of a real one (see `localcluster.binaries.modules.OPERATORS`). `images` maps image names of
-    examples to their virtual environments (or to the sentence why there is none); `agent` holds
-    further fields of the node agent's configuration. With `audit` a real API server logs requests
-    that are no reads to `paths.audit_log`; `flags` are further ones of the real components, by
-    name. Set `progress` before the start to hear of it in another way than by
-    lines on stderr."""
+    of a real one (see `localcluster.binaries.modules`), `kubernetes` its release. `images` maps
+    image names of examples to their virtual environments (or to the sentence why there is none);
+    `agent` holds further fields of the node agent's configuration. With `audit` a real API server
+    logs requests that are no reads to `paths.audit_log`; `flags` are further ones of the real
+    components, by name. Set `progress` before the start to hear of it in another way than by lines
+    on stderr."""
 
-    def __init__(  # noqa: PLR0913 - the last seven are options, by keyword only
+    def __init__(  # noqa: PLR0913 - the last eight are options, by keyword only
         self,
         name: str,
         nodes: Sequence[NodeSpec] = (),
@@ -59,6 +59,7 @@ class LocalCluster:
         audit: bool = False,
         flags: Mapping[str, Sequence[str]] | None = None,
         training_operator: str = DEFAULT_OPERATOR,
+        kubernetes: str | None = None,
     ) -> None:
         self.name = name
         self.nodes = tuple(nodes)
@@ -67,7 +68,7 @@ class LocalCluster:
         self._agent = dict(agent or {})
         self.backend = Backend(backend)
         self._audit, self._flags = audit, dict(flags or {})
-        self.training_operator = training_operator
+        self.training_operator, self._kubernetes = training_operator, kubernetes
         if self.backend is Backend.EMBEDDED:
             refuse_other_operator(training_operator)
         self.progress: Progress = PlainProgress()
@@ -78,22 +79,28 @@ class LocalCluster:
 
     def __enter__(self) -> Self:
         """Start it and wait until every component is ready. Raises BuildError or ClusterError."""
+        self.start(owned=True)
+        return self
+
+    def start(self, *, owned: bool) -> None:
+        """Start it as entering the context does; unless `owned`, it outlives this process."""
         if self.backend is Backend.REAL:
-            self._binaries = resolve(self.progress, operator=self.training_operator)
+            self._binaries = resolve(
+                self.progress, operator=self.training_operator, kubernetes=self._kubernetes
+            )
         try:
             with self.progress.step(f"starting the cluster {self.name!r}"):
-                paths, process = self._launch()
+                paths, process = self._launch(owned=owned)
                 control.wait_running(paths, process, _READY_SECONDS)
         except BaseException:
             self.close()
             raise
-        return self
 
-    def _launch(self) -> "tuple[ClusterPaths, subprocess.Popen[bytes]]":
+    def _launch(self, *, owned: bool) -> "tuple[ClusterPaths, subprocess.Popen[bytes]]":
         with signals_deferred():
             root = self._state_dir or Path(tempfile.mkdtemp(prefix=f"localcluster-{self.name}-"))
             self._paths = ClusterPaths(root.resolve())
-            self._process, self._owner_end = control.launch(self._paths, self._plan(), owned=True)
+            self._process, self._owner_end = control.launch(self._paths, self._plan(), owned=owned)
             return self._paths, self._process
 
     def __exit__(self, *exc: object) -> None:
@@ -109,6 +116,8 @@ class LocalCluster:
         if self._owner_end is not None:
             os.close(self._owner_end)  # the supervisor reads this as: your owner is gone
             self._owner_end = None
+        elif self._process is not None:
+            self._process.terminate()
         try:
             if self._process is not None:
                 self._end_supervisor(self._process)
@@ -254,14 +263,11 @@ class LocalCluster:
             raise ClusterError(f"{component} was not ready again after {timeout_seconds:.0f} s")
 
     def diagnose(self, lines: int = 12) -> str:
-        """Return the last events and the last lines of every log."""
-        events = [
-            f"  {each['at']} {each['subject']}: {each['event']} {each['detail']}"
-            for each in read_events(self.paths, _SHOWN_EVENTS)
-        ]
+        """Return the supervisor's last events and the last lines of every other log."""
+        events = control.tail(self.paths.log("supervisor"), _SHOWN_EVENTS)
         logs = sorted(self.paths.logs.glob("*.log"))
         parts = [f"--- {log.name}\n{control.tail(log, lines)}" for log in logs]
-        return "\n".join(["--- events", *events, *parts])
+        return "\n".join(["--- events", events, *parts])
 
     def _component(self, name: str) -> ComponentStatus:
         try:

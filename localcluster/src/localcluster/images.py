@@ -41,7 +41,7 @@ class ImageCatalog(msgspec.Struct, frozen=True):
     entries: dict[str, Environment | Unavailable]
 
     def lookup(self, image: str) -> Environment | Unavailable:
-        """The environment of an image as a container names it."""
+        """Return the environment of an image as a container names it."""
         full, bare = _equivalent_names(image)
         found = self.entries.get(full) or self.entries.get(bare)
         if found is not None:
@@ -60,7 +60,7 @@ class ImageCatalog(msgspec.Struct, frozen=True):
 def default_images(
     binaries_dir: Path | None, extra: Mapping[str, Path | str] | None = None
 ) -> ImageCatalog:
-    """The images that this project's manifests and examples use.
+    """Return the images that this project's manifests and examples use.
 
     `binaries_dir` holds a kube-scheduler; without one the embedded stand-in is meant. `extra` maps
     an example image (`optimus-examples-mxnet`, `optimus-examples-tensorflow`) to the folder of its
@@ -90,7 +90,7 @@ def default_images(
 
 
 def _python_environment(venv: Path) -> Environment:
-    """A virtual environment whose programs see the project's sources."""
+    """Return a virtual environment whose programs see the project's sources."""
     return Environment(
         path=(str(venv / "bin"),),
         working_dir=str(REPOSITORY),
@@ -100,7 +100,7 @@ def _python_environment(venv: Path) -> Environment:
 
 
 def _equivalent_names(image: str) -> tuple[str, str]:
-    """The image with its tag and without it, both free of digest and default registry."""
+    """Return the image with its tag and without it, both free of digest and default registry."""
     name = image.partition("@")[0]
     for prefix in _DEFAULT_PREFIXES:
         name = name.removeprefix(prefix)

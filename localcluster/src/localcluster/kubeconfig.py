@@ -44,7 +44,7 @@ def tls_context(ca_pem: str) -> ssl.SSLContext:
 def kubeconfig_body(
     server: str, ca: str | Path, user: Mapping[str, str], namespace: str = "default"
 ) -> dict[str, Any]:
-    """A kubeconfig with one cluster, user and context.
+    """Return a kubeconfig with one cluster, user and context.
 
     `ca`: the authority's certificate, embedded, or its file, which is named; "": plain HTTP."""
     cluster = {"server": server, **_authority(ca)}

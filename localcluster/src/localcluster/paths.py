@@ -28,11 +28,6 @@ class ClusterPaths:
         return self.root / "status.json"
 
     @property
-    def events(self) -> Path:
-        """What happened, one JSON object per line."""
-        return self.root / "events.jsonl"
-
-    @property
     def lock(self) -> Path:
         """Locked by the supervisor as long as it lives."""
         return self.root / "supervisor.lock"

@@ -59,7 +59,7 @@ class PortAllocator:
         self._mutex = threading.Lock()
 
     def allocate(self) -> int:
-        """A port that is free and that no agent has handed out. Raises NoPortLeft."""
+        """Return a port that is free and that no agent has handed out. Raises NoPortLeft."""
         with self._mutex:
             now = self._clock()
             self._resting = {port: until for port, until in self._resting.items() if until > now}

@@ -30,7 +30,7 @@ class ProcessId:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has this pid now; None where there is none, or only a zombie."""
+    """Return the process that has this pid now; None where there is none, or only a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -22,7 +22,7 @@ _LOOKED_INTO: Final = Path("/tmp") / _CERTIFICATES  # noqa: S108 - a constant of
 
 
 def is_in(manifests: Path) -> bool:
-    """Whether these are the manifests of an operator with a webhook."""
+    """Tell whether these are the manifests of an operator with a webhook."""
     return (manifests / "webhook" / "manifests.yaml").exists()
 
 

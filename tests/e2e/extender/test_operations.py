@@ -20,7 +20,7 @@ from tests.e2e.extender.scheduler import (
     tfjob,
     unharmed,
 )
-from tests.harness.api import CORE, Api, in_namespace
+from tests.harness.api import CORE, Api
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -43,10 +43,9 @@ def planned(
     running.start_scheduler()
 
 
-def planned_nodes(api: Api, name: str) -> set[str]:
-    label = f"training.kubeflow.org/job-name={name}"
-    pods = api.items(in_namespace(CORE, "default", "pods"), labelSelector=label)
-    return {pod["status"].get("nominatedNodeName", "") for pod in pods}
+def planned_nodes(running: SchedulerProcesses, name: str) -> set[str]:
+    (gang,) = json.loads(running.get(f"/inspect?job=default/{name}"))["gangs"]
+    return {*gang["nodes"].values()}
 
 
 def test_jobs_deleted_while_they_are_bound_leave_nothing(
@@ -65,16 +64,16 @@ def test_jobs_deleted_while_they_are_bound_leave_nothing(
 def test_a_gang_planned_on_a_node_that_is_deleted_goes_elsewhere(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
-    """The node's kubelet registers it again. Nominations tell the plan: of all pods where
-    kube-scheduler binds each."""
-    config = {"bind_gangs": False}
-    with unharmed(own, tmp_path, "--leader-lease=", config=config) as running:
+    """The node's kubelet registers it again."""
+    with unharmed(own, tmp_path, "--leader-lease=") as running:
         with planned(running, jobs, "moves", 2, 6):
-            wait_until("all its pods are nominated", lambda: "" not in planned_nodes(api, "moves"))
-            gone = min(planned_nodes(api, "moves"))
+            gone = min(planned_nodes(running, "moves"))
             node = api.get(f"{CORE}/nodes/{gone}")
             api.delete(f"{CORE}/nodes/{gone}")
-            wait_until("it is planned again", lambda: gone not in planned_nodes(api, "moves"))
+            wait_until(
+                "it is planned again",
+                lambda: (nodes := planned_nodes(running, "moves")) and gone not in nodes,
+            )
         nodes = jobs.wait_bound("moves", 8)
         assert gone not in nodes.values()
         if api.find(f"{CORE}/nodes/{gone}") is None:

@@ -11,7 +11,6 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
-from tests.cases import cases
 from tests.e2e.extender.scheduler import TrainingJobs, nodes_of, scheduler_processes, tfjob
 from tests.harness.api import CORE, Api, in_namespace
 from tests.harness.waiting import wait_until
@@ -145,32 +144,6 @@ def test_replicas_of_one_role_that_differ_go_each_where_it_may(
     assert jobs.wait_bound("differ", 4) == meant
 
 
-@cases(
-    ("asked", "in_force", "reason", "fits"),
-    {
-        "shrinks: still in force": ("1", "4", "InProgress", False),
-        "grows later": ("4", "1", "Deferred", False),
-        "refused for good": ("4", "1", "Infeasible", True),
-    },
-)
-def test_a_pod_that_is_being_resized_takes_what_kube_scheduler_reckons(
-    jobs: TrainingJobs, api: Api, asked: str, in_force: str, reason: str, fits: bool
-) -> None:
-    """One node admits the gang; another pod on it is being resized."""
-    api.create(PODS, on_node("resized", asked, "node-4"))
-    try:
-        set_in_force(api, "resized", in_force, reason)
-        jobs.submit("beside", workers_with("beside", 3, nodeSelector={HOST: "node-4"}))
-        if fits:
-            jobs.wait_bound("beside", 3)
-        else:
-            wait_until("its pods exist", lambda: len(jobs_pods(api, "beside")) == 3)
-            wait_until("each was tried", lambda: all(map(was_tried, jobs_pods(api, "beside"))))
-            assert not jobs.nodes("beside")
-    finally:
-        api.delete(f"{PODS}/resized")
-
-
 PODS = in_namespace(CORE, "default", "pods")
 
 
@@ -180,30 +153,3 @@ def jobs_pods(api: Api, job: str) -> list[dict[str, Any]]:
 
 def was_tried(pod: dict[str, Any]) -> bool:
     return bool(pod["status"].get("conditions"))
-
-
-def on_node(name: str, cpu: str, node: str) -> dict[str, Any]:
-    """A pod of no training job that is bound already."""
-    resources = {"requests": {"cpu": cpu}}
-    container = {"name": "main", "image": "busybox", "command": ["sleep", "3600"]}
-    spec = {
-        "nodeName": node,
-        "terminationGracePeriodSeconds": 0,
-        "containers": [container | {"resources": resources}],
-    }
-    return {"metadata": {"name": name}, "spec": spec}
-
-
-def set_in_force(api: Api, name: str, cpu: str, reason: str) -> None:
-    """Its status, as a kubelet writes it during a resize, once the pod runs."""
-    wait_until("it runs", lambda: api.get(f"{PODS}/{name}")["status"].get("phase") == "Running")
-    status = api.get(f"{PODS}/{name}")["status"]
-    in_force = {"requests": {"cpu": cpu}}
-    statuses = [
-        {**each, "resources": in_force, "allocatedResources": {"cpu": cpu}}
-        for each in status["containerStatuses"]
-    ]
-    pending = {"type": "PodResizePending", "status": "True", "reason": reason}
-    conditions = [*status["conditions"], pending]
-    changed = {"containerStatuses": statuses, "conditions": conditions}
-    api.patch(f"{PODS}/{name}/status", {"status": changed})

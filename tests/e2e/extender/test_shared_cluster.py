@@ -86,7 +86,7 @@ def test_writes_pause_while_the_api_server_throttles_and_go_on_after_it(
         jobs.wait_bound("first", 16)
         jobs.create("second", 4, 12)
         wait_until("each pod was refused", lambda: len(seen.refused("second")) == 16)
-        # It would bind them by itself, before any is nominated, when it is the faster of the two.
+        # It would bind them by itself, when it is the faster of the two.
         seen.processes.kill("kube-scheduler")
         seen.traffic.inject(Fault(ANY_NODE_PATCH, ErrorResponse(429, 2), times=1_000_000))
         jobs.delete("first")
@@ -125,7 +125,7 @@ def test_a_pod_of_another_namespace_with_a_jobs_uid_gets_none_of_its_room(
             nodes = jobs.wait_bound("victim", 4)
             assert len({*nodes.values()}) == 1
             wait_until("the forged pods are seen", lambda: len(forged.objects) >= 4)
-            assert not any(map(nominated, forged.objects))
+            assert not any(map(requeued, forged.objects))
         for pod in api.items(pods):
             path = f"{pods}/{pod['metadata']['name']}"
             own.kubectl("delete", "--raw", f"{path}?gracePeriodSeconds=0")
@@ -136,8 +136,8 @@ def pods_of(api: Api, job: str) -> list[dict[str, Any]]:
     return api.items(in_namespace(CORE, "default", "pods"), labelSelector=label)
 
 
-def nominated(pod: dict[str, Any]) -> bool:
-    return bool(pod["status"].get("nominatedNodeName"))
+def requeued(pod: dict[str, Any]) -> bool:
+    return "optimus.dl/requeued" in pod["metadata"].get("annotations", {})
 
 
 def forgery(pod: dict[str, Any]) -> dict[str, Any]:

@@ -43,16 +43,6 @@ class Watched:
         changes = [each for each in list(self.changes.changes) if each.type == "MODIFIED"]
         return Counter(each.object["metadata"]["name"] for each in changes)
 
-    def nominations_by_pod(self) -> Counter[str]:
-        """By name, how often a pod got a nominated node that it did not have."""
-        last: dict[str, str | None] = {}
-        found: Counter[str] = Counter()
-        for pod in self.changes.objects:
-            name, node = pod["metadata"]["name"], pod["status"].get("nominatedNodeName")
-            found[name] += node is not None and node != last.get(name)
-            last[name] = node
-        return found
-
     def refused(self, job: str) -> set[str]:
         """The pods of a job in the default namespace that kube-scheduler could not place."""
         found = set()

@@ -25,7 +25,7 @@ class Counts(NamedTuple):
     workers: int
 
     def __str__(self) -> str:
-        """As Optimus nominates its users."""
+        """The counts in Optimus' words for users."""
         return f"{self.ps} PS + {self.workers} worker{'s' if self.workers != 1 else ''}"
 
 

@@ -182,7 +182,6 @@ def test_a_pod_of_no_job_takes_what_is_reserved_for_gangs_of_a_lower_priority_al
         tmp_path,
         CONFIGURATION,
         ("--leader-lease=",),
-        config={"nominate": False},
     )
     try:
         running.start_extender()

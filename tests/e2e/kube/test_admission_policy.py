@@ -115,7 +115,6 @@ FEWER = {"Worker": {"replicas": 1}}
     "changed",
     {
         "fewer workers": FEWER,
-        "more workers": {"Worker": {"replicas": 5}},
         "workers without a number, which means 1": {"Worker": {"replicas": None}},
         "more PSs": {"PS": {"replicas": 2}},
         "a role less": {"Worker": None},
@@ -143,10 +142,8 @@ def test_a_change_of_the_replicas_of_a_running_job_is_denied_with_the_right_way(
     ("annotations", "spec", "patch"),
     {
         "of a job without a goal": ({}, {}, FEWER),
-        "of a suspended job": (GOAL, suspend(True), FEWER),
         "that suspends the job": (GOAL, {}, {**FEWER, "also": suspend(True)}),
         "that resumes the job": (GOAL, suspend(True), {**FEWER, "also": suspend(False)}),
-        "from 1 to none, which means 1": (GOAL, {}, {"PS": {"replicas": None}}),
         "to what they are": (GOAL, {}, {"Worker": {"replicas": 2}}),
         "of something else": (GOAL, {}, {"Worker": {"restartPolicy": "OnFailure"}}),
     },
@@ -186,13 +183,6 @@ def resize(autoscaler: Client, namespace: str) -> None:
         return isinstance(written, Written)  # else the operator wrote a status in between
 
     wait_until(resized, "it is resized", 180)
-
-
-def test_the_autoscaler_may(jobs: Jobs, namespace: str, autoscaler: Client) -> None:
-    body = job("TFJob", "j")
-    jobs.apply(body)
-    resize(autoscaler, namespace)
-    assert jobs.counts(body) == (2, 4)
 
 
 def test_the_manifest_of_a_resized_job_is_denied_until_it_leaves_the_counts_alone(

@@ -1,7 +1,6 @@
 """The policy of annotations on a real API server: what it warns of is what the parser refuses."""
 
 import json
-import random
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -18,7 +17,6 @@ from tests.cases import cases
 from tests.e2e.kube.conftest import MANIFESTS
 from tests.e2e.kube.test_real_api_server import replicas
 from tests.harness.api import KUBEFLOW, Api, in_namespace
-from tests.unit.kube.test_annotations import BAD
 
 RESIZED = [name for name, kind in JOB_KINDS.items() if kind.is_resized]
 Json = dict[str, Any]
@@ -26,111 +24,37 @@ GOAL = {"target-loss": "0.2"}
 PATTERNS = ("metrics-format", "checkpoint-format")
 """Of these only the parser can tell everything: it compiles them."""
 
-GOOD: Final[Mapping[str, tuple[str, ...]]] = {
-    "target-loss": ("0.3", " .5 ", "5.", "-1e-3", "+2E+10", "0"),
-    "convergence-threshold": ("0.02", "9.9e-1"),
-    "target-epochs": ("90", "2.5"),
-    "target-steps": ("1000000", "000000000000012"),
-    "steps-per-epoch": ("12.5", "1e4"),
-    "ps-unevenness": ("1", " 1, 1.24,1.315 ", "1" + ", 64" * 63),
-    "global-batch-size": ("256", "1000000000"),
-    "worker-batch-size": (" 32 ",),
-    "lr-scaling": ("linear",),
-    "min-ps": ("1",),
-    "max-ps": ("10000",),
-    "min-workers": ("2",),
-    "max-workers": ("8",),
-    "at-target": ("suspend", " Complete"),
-    "training-mode": ("SYNC", "async"),
-    "rescale": ("any", "never"),
-    "manage": ("Recommend",),
-    "pause": ("TRUE", "false "),
-    "chief-trains": ("true",),
-    "workload": ("resnet-50", "a", "a" * 63),
-    "loss-metric": ("nll", "Ärger", "x" * 100),
-    "finish-by": (
-        " 2027-01-15T08:00:00.5+01:00",
-        "2028-02-29t23:59:59z",
-        "2000-02-29T00:00:00-23:59",
-        "2027-12-31T00:00:00.000000000001Z",
-    ),
+JUDGED: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "target-loss": ("-1e-3", ("0,3",)),
+    "convergence-threshold": ("9.9e-1", ("0", "1")),
+    "target-steps": ("000000000000012", ("1000000000001",)),
+    "ps-unevenness": (" 1, 1.24,1.315 ", ("0.5",)),
+    "global-batch-size": ("1000000000", ("0",)),
+    "at-target": (" Complete", ("stop",)),
+    "pause": ("TRUE", ("yes",)),
+    "workload": ("a" * 63, ("a" * 64, "a" * 101)),
+    "finish-by": ("2028-02-29t23:59:59z", ("2027-02-29T00:00:00Z",)),
     "lr-schedule": (
-        "step:100,150 end=200",
-        " Cosine:200",
         "step:30,60,90 factor=0.2 warmup=5",
-        "linear:200\twarmup=5 end=300",
-        "step:" + ",".join(map(str, range(1, 51))) + " end=1 end=51",
+        (
+            "sine:200",
+            "step:150,100",
+            "cosine:100,200",
+            "step:100 factor=1",
+            "step:100 end=100",
+        ),
     ),
     "metrics-format": (
-        r"(\w+)=(\d+)",
-        r"(?P<name>[^(=]+):\s(?P<value>[-+]?[0-9.]+)",
-        r"\((?:loss|acc)\[(x)\] (a|b)",
         r"(?i)(?<name>[[:alpha:]\])]+)(?-i:\s)\(?=(\pN+|(?P<inf>inf))",
-        r"\Q((?=\E(a)(b)",
+        ("(a)(b", "(?=(a))(b)", "(?i)(a)", "(a)(b)" + "c" * 300),
     ),
-    "checkpoint-format": (r"saved (\d+)", "saved", r"[]^(]+ \[$", r"(?s).*{\\"),
+    "checkpoint-format": (r"\Qsaved (\E", (r"saved\Z",)),
     "target": (
-        "accuracy>=0.76",
-        " top-1 acc => 76% ",
-        "val_loss<1.5e-1",
-        "my/own=<3",
-        "accuracy>=0.76 and loss<=0.3",
         "val_loss<=0.3  OR  mAP>=80%",
-        "loss<=0.3\tand\u00a0perplexity<=7",
-        "best accuracy<=1",
-        "lr acc<=1",
-        "accuracy>=0." + "7" * 300,
-        "cost<3",
+        ("high", "train rmse>3", "validation ppl >= 3", "loss<=0.3 or IoU<.5", "a<1 or b<1 or c<1"),
     ),
 }
-
-REFUSED: Final = (
-    *((name.replace("_", "-"), value) for name, value, why in BAD if why != "not both"),
-    ("target-loss", "1e100"),
-    ("target-loss", "0,3"),
-    ("target-loss", "1" * 40),
-    ("target-loss", ""),
-    ("target-steps", "1000000000001"),
-    ("target-steps", "9" * 30),
-    ("max-ps", "10001"),
-    ("workload", "a" * 64),
-    ("workload", "a" * 101),
-    ("finish-by", "2027-02-29T00:00:00Z"),
-    ("finish-by", "1900-02-29T00:00:00Z"),
-    ("finish-by", "2027-04-31T00:00:00Z"),
-    ("finish-by", "2027-01-15T24:00:00Z"),
-    ("finish-by", "2027-01-15T08:00:00+24:00"),
-    ("finish-by", "2027-01-15T08:00:00+05:99"),
-    ("finish-by", "0000-01-15T08:00:00Z"),
-    ("finish-by", "2027-01-15T08:00:00." + "0" * 64 + "Z"),
-    ("lr-schedule", "sine:200"),
-    ("lr-schedule", "step:150,100"),
-    ("lr-schedule", "step:100,100"),
-    ("lr-schedule", "cosine:100,200"),
-    ("lr-schedule", "cosine:0.5"),
-    ("lr-schedule", "step:100 factor=1"),
-    ("lr-schedule", "step:100 factor=0.1 factor=2"),
-    ("lr-schedule", "step:100 end=100"),
-    ("lr-schedule", "step:100 end=150.5"),
-    ("lr-schedule", "step:" + ",".join(map(str, range(51)))),
-    ("target", "precision and recall>=0.5"),
-    ("target", "validation ppl >= 3"),
-    ("target", "train rmse>3"),
-    ("target", "nll >= 3"),
-    ("target", "averageprecision<1"),
-    ("target", "ObjLoss_val > 3"),
-    ("target", "loss<=0.3 or IoU<.5"),
-    ("metrics-format", "(a)(b"),
-    ("metrics-format", r"(a)\(b)"),
-    ("metrics-format", "(?=(a))(b)"),
-    ("metrics-format", "(?<!x)(a)(b)"),
-    ("metrics-format", r"(a)(b)\1"),
-    ("metrics-format", "(?i)(a)"),
-    ("checkpoint-format", r"saved\Z"),
-    ("metrics-format", "(a)(b)" + "c" * 300),
-    ("target-los", "0.3"),
-    ("goal", "é"),
-)
+"""Per annotation a value that each rule for it accepts, and one that each of them refuses."""
 
 
 def job(kind: str, annotations: Mapping[str, str], scheduler: str = "optimus-scheduler") -> Json:
@@ -215,38 +139,36 @@ def beside(name: str) -> Mapping[str, str]:
     return {} if name.startswith(("target", "convergence")) else GOAL
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, v) for name in GOOD for v in GOOD[name]])
-def test_nothing_is_said_of_what_the_parser_accepts(warned: Warned, name: str, value: str) -> None:
-    annotations = {**beside(name), name: value}
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_warning_names_what_the_parser_refuses_and_nothing_else(
+    warned: Warned, name: str
+) -> None:
+    accepted, wrong = JUDGED[name]
+    annotations = {**beside(name), name: accepted}
     assert refused(annotations) == []
     assert warned.of_annotations(annotations) == []
-
-
-@pytest.mark.parametrize(("name", "value"), REFUSED)
-def test_the_parsers_sentence_is_in_the_warning(warned: Warned, name: str, value: str) -> None:
-    annotations = {**beside(name), name: value}
-    assert refused(annotations)
-    assert warned.of_annotations(annotations)
-    compare(warned, annotations)
+    for value in wrong:
+        annotations = {**beside(name), name: value}
+        assert refused(annotations)
+        assert warned.of_annotations(annotations)
+        compare(warned, annotations)
 
 
 @cases(
     "annotations",
     {
-        "two goals": {"target-loss": "1", "target": "loss<=1"},
         "two goals, of which one is": {"target-loss": "low", "target": "loss<=1"},
-        "three goals, of which two are": {
-            "convergence-threshold": "1",
-            "target-steps": "1",
-            "target-epochs": "2",
-        },
+        "three goals": {"convergence-threshold": "1", "target-steps": "1", "target-epochs": "2"},
         "bounds that cross": {**GOAL, "min-ps": "4", "max-ps": "2"},
-        "one bound that is none": {**GOAL, "max-ps": "0", "min-ps": "4"},
         "two batches": {**GOAL, "global-batch-size": "8", "worker-batch-size": "8"},
         "a deadline without a goal": {"finish-by": "2027-01-15T08:00:00Z"},
         "text to be escaped": {**GOAL, "pause": 'x"\n\\', "manage": "é" * 300},
-        "the programs' own": {**GOAL, "suspended-by": "i-1", "goal-met": ""},
-        "two unknown names": {"what": "1", "which": "2"},
+        "the programs' own beside unknown names": {
+            **GOAL,
+            "suspended-by": "i-1",
+            "what": "1",
+            "which": "2",
+        },
     },
 )
 def test_annotations_together_are_judged_alike(
@@ -255,31 +177,13 @@ def test_annotations_together_are_judged_alike(
     compare(warned, annotations)
 
 
-def test_values_that_differ_a_little_from_good_ones_are_judged_alike(warned: Warned) -> None:
-    drawn = random.Random(14)
-    for name, values in GOOD.items():
-        for value in values:
-            for _ in range(8):
-                compare(warned, {**beside(name), name: mutated(value, drawn)})
-
-
-def mutated(value: str, drawn: random.Random) -> str:
-    """The value with one to three characters removed, replaced or added."""
-    characters = list(value)
-    for _ in range(drawn.randint(1, 3)):
-        at = drawn.randrange(len(characters) + 1)
-        new = drawn.choice(["", *"0159.,-+eE:=<>% \t()[]{}?*|\\azTZé"])
-        characters[at : at + drawn.randint(0, 1)] = new
-    return "".join(characters)
-
-
-@pytest.mark.parametrize("name", GOOD)
-@pytest.mark.parametrize("character", ["1", " ", "(", ",1", "a>=1 and "])
-def test_the_longest_values_are_within_the_costs(warned: Warned, name: str, character: str) -> None:
+@pytest.mark.parametrize("character", ["1", "(", ",1", "a>=1 and "])
+def test_the_longest_values_are_within_the_costs(warned: Warned, character: str) -> None:
     """The API server stores up to 256 KiB of annotations; an expression that costs too much would
     fail, and say nothing."""
     longest = character * ((250 << 10) // len(character))
-    compare(warned, {**beside(name), name: longest})
+    for name in JUDGED:
+        compare(warned, {**beside(name), name: longest})
 
 
 def test_very_many_annotations_are_within_the_costs(warned: Warned) -> None:
@@ -289,13 +193,12 @@ def test_very_many_annotations_are_within_the_costs(warned: Warned) -> None:
 
 
 @pytest.mark.parametrize("kind", RESIZED)
-@pytest.mark.parametrize("scheduler", ["", "default-scheduler"])
 def test_roles_of_an_annotated_job_that_lack_the_scheduler_are_named(
-    warned: Warned, kind: str, scheduler: str
+    warned: Warned, kind: str
 ) -> None:
     body = job(kind, GOAL)
     worker = body["spec"][JOB_KINDS[kind].replica_specs]["Worker"]["template"]["spec"]
-    worker["schedulerName"] = scheduler
+    worker["schedulerName"] = "default-scheduler"
     (said,) = warned.of(body)
     assert said.startswith("replica type Worker does not name scheduler optimus-scheduler")
     del worker["schedulerName"]

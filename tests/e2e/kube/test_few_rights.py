@@ -19,14 +19,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 JOB = "few"
 READING: Final[Sequence[Sequence[str]]] = (("status",), ("status", JOB), ("why", JOB))
-READS_JOBS = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRole",
-    "metadata": {"name": "reads-jobs"},
-    "rules": [
-        {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs", "mxjobs"], "verbs": ["get", "list"]}
-    ],
-}
 VIEW = "ask an administrator for the ClusterRole view"
 
 
@@ -69,7 +61,6 @@ def users(granted: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[Use
     """A namespace with one job, of which no pod runs."""
     for name in ("user-roles/rbac.yaml", "rbac-doctor.yaml"):
         granted.kubectl("apply", "--server-side", "-f", str(MANIFESTS / name))
-    granted.kubectl("apply", "-f", "-", stdin=json.dumps(READS_JOBS))
     granted.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(job("TFJob", JOB)))
     yield Users(granted, namespace, tmp_path)
     granted.kubectl("-n", namespace, "delete", "tfjob", JOB)
@@ -122,25 +113,6 @@ def test_doctor_as_a_viewer_is_incomplete_and_with_its_role_complete(
     told = examiner("doctor")
     assert told.status == 1, "Optimus is not installed here"
     assert "there is no deployment optimus-autoscaler" in told.out
-
-
-def test_who_may_read_jobs_alone_is_told_what_is_lacking(
-    users: Users, ask: Callable[[Path], Ask]
-) -> None:
-    reader = ask(users.made("reader", ("reads-jobs", users.namespace)))
-    wait_until("it may read jobs", lambda: reader("status").status == 3)
-    for words in READING:
-        told = reader(*words)
-        assert told.status == 3, words
-        assert told.out.count("incomplete") == 1, words
-        assert f"list pods in namespace {users.namespace}" in told.out, words
-        assert f"trainingprofiles.optimus.dl in namespace {users.namespace}" in told.out, words
-        assert VIEW in told.out, words
-    assert "do not exist" not in reader("why", JOB).out
-    for question in (["forecast", JOB], ["what-if", JOB, "--workers", "+1"]):
-        told = reader(*question)
-        assert told.status == 1, question
-        assert "you may not get trainingprofiles.optimus.dl" in told.err, question
 
 
 def test_who_may_read_nothing_is_told_whom_to_ask(users: Users, ask: Callable[[Path], Ask]) -> None:

@@ -12,14 +12,13 @@ import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
-from optimus.jobs import Counts, JobKey, Role, TargetLoss
+from optimus.jobs import Counts, JobKey, TargetLoss
 from optimus.kube.client import Client
 from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.events import EventType, EventWriter
 from optimus.kube.live_reader import LiveReader
-from optimus.kube.logs import LogReader
 from optimus.kube.pods import Pod, watched_pods
 from optimus.kube.profiles import (
     NameTaken,
@@ -39,9 +38,9 @@ from optimus.kube.workload_profiles import (
     status_of,
     watched_workload_profiles,
 )
-from optimus.kube.writer import JobWriter, PodWriter
+from optimus.kube.writer import PodWriter
 from optimus.models.earlier_runs import MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
-from optimus.progress.types import EarlierRun, LogLine, LogRead, SpeedSample
+from optimus.progress.types import EarlierRun, SpeedSample
 from tests.e2e.kube.conftest import MANIFESTS
 
 WAIT_SECONDS = 180.0
@@ -107,101 +106,6 @@ def until(reflector: Reflector[T], find: Callable[[], Found | None]) -> Found:
 
 def pods_in(reflector: Reflector[Pod], namespace: str) -> list[Pod]:
     return [pod for pod in reflector.items() if pod.namespace == namespace]
-
-
-def as_read_last(
-    reader: LiveReader, key: JobKey, write: Callable[[TrainingJob], Written | Refused]
-) -> TrainingJob:
-    """Read the job and write, again while the operator's own status writes come in between; the job
-    as read last."""
-    for _ in range(20):
-        job = reader.job("TFJob", key)
-        assert isinstance(job, TrainingJob)
-        outcome = write(job)
-        if isinstance(outcome, Written):
-            return job
-        assert outcome.kind is ErrorKind.CONFLICT
-    raise AssertionError(f"always in conflict: {outcome}")
-
-
-def test_a_job_is_suspended_emptied_resized_and_resumed(
-    granted: LocalCluster, namespace: str, autoscaler: Client
-) -> None:
-    reader, writer, key = (
-        LiveReader(autoscaler, EligibilityConfig()),
-        JobWriter(autoscaler),
-        JobKey(namespace, "j"),
-    )
-    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
-    with followed(Reflector(autoscaler, watched_pods())) as pods:
-        until(pods, lambda: sum(pod.running for pod in pods_in(pods, namespace)) == 3)
-        seen = pods_in(pods, namespace)
-        assert {(pod.replica.role, pod.replica.index) for pod in seen if pod.replica} == {
-            (Role.PS, 0),
-            (Role.WORKER, 0),
-            (Role.WORKER, 1),
-        }
-        assert all(pod.gang == {Role.PS: 1, Role.WORKER: 2} for pod in seen)
-        assert all(pod.resources["cpu"] == 50 and pod.bound() is not None for pod in seen)
-        job = as_read_last(reader, key, lambda seen: writer.suspend(seen, "i-1"))
-        stale = writer.suspend(job, "i-1")
-        assert isinstance(stale, Refused)
-        assert stale.kind is ErrorKind.CONFLICT
-        until(pods, lambda: not pods_in(pods, namespace))
-        assert reader.pods_of(job) == ()
-        suspended = as_read_last(
-            reader, key, lambda seen: writer.resize_and_resume(seen, Counts(2, 3))
-        )
-        assert (suspended.suspended, suspended.suspended_by) == (True, "i-1")
-        until(pods, lambda: sum(pod.running for pod in pods_in(pods, namespace)) == 5)
-        assert all(pod.gang == {Role.PS: 2, Role.WORKER: 3} for pod in pods_in(pods, namespace))
-    stored = yaml.safe_load(granted.kubectl("get", "tfjob", "j", "-n", namespace, "-o", "yaml"))
-    assert set(stored["spec"]["tfReplicaSpecs"]) == {"PS", "worker"}
-    assert "optimus.dl/suspended-by" not in stored["metadata"].get("annotations", {})
-
-
-def test_a_log_is_read_with_the_agents_timestamps(
-    granted: LocalCluster, namespace: str, autoscaler: Client
-) -> None:
-    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
-    with followed(Reflector(autoscaler, watched_pods())) as pods:
-        pod = until(
-            pods, lambda: next((pod for pod in pods_in(pods, namespace) if pod.running), None)
-        )
-
-        def printed() -> list[LogLine]:
-            """A container runs a moment before it prints; until then its log is empty."""
-            read = LogReader(autoscaler).read(pod)
-            return read.lines if isinstance(read, LogRead) else []
-
-        lines = until(pods, printed)
-    assert [line.text for line in lines] == ["started"]
-    assert abs(lines[0].at - time.time()) < 600
-    assert LogReader(autoscaler).read(pod, since=lines[0].at + 5) == LogRead([])
-
-
-def test_pending_pods_are_nominated_and_woken_by_the_scheduler(
-    granted: LocalCluster, namespace: str, scheduler: Client
-) -> None:
-    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j", scheduler="nobody"))
-    with followed(Reflector(scheduler, watched_pods())) as pods:
-        pod = until(pods, lambda: next(iter(pods_in(pods, namespace)), None))
-        writer = PodWriter(scheduler)
-        assert isinstance(writer.nominate(pod, "node-1"), Written)
-        assert isinstance(writer.requeue(pod, "room appeared"), Written)
-        until(
-            pods,
-            lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node == "node-1",
-        )
-        assert isinstance(writer.nominate(pod, None), Written)
-        until(
-            pods, lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node is None
-        )
-        stored = granted.kubectl("get", "pod", pod.name, "-n", namespace, "-o", "yaml")
-        assert (
-            yaml.safe_load(stored)["metadata"]["annotations"]["optimus.dl/requeued"]
-            == "room appeared"
-        )
 
 
 def test_the_autoscaler_may_annotate_a_pod_and_not_change_it(

@@ -26,7 +26,7 @@ def frozen(scenario: LeaderScenario) -> None:
     """A leader that is frozen while it reads what it decides on, and wakes with the answer after
     20 s, sends no write, and ends."""
     leader, standby = scenario.both()
-    job = scenario.scenario.training_job(is_small=False)
+    job = scenario.scenario.training_job()
     scenario.cut_off_at(leader, LISTS_PODS, _ANSWERED_AFTER_SECONDS)
     job = scenario.scenario.rescale(job)
     proxy = scenario.scenario.proxy(leader)
@@ -48,7 +48,7 @@ def frozen(scenario: LeaderScenario) -> None:
 def cut_off(scenario: LeaderScenario) -> None:
     """The suspension of a leader that was cut off arrives when another one leads: it is refused."""
     leader, standby = scenario.both()
-    job = scenario.scenario.training_job(is_small=False)
+    job = scenario.scenario.training_job()
     scenario.cut_off_at(leader, SUSPENDS, _CUT_OFF_SECONDS)
     rescaled = scenario.scenario.rescale(job)
     scenario.wait_leads(standby)

@@ -85,7 +85,7 @@ class LeaderScenario:
 
     def suspended_job(self, leader: str) -> LightJob:
         """Ask for a rescale, and return its job once the leader has suspended it."""
-        job = self.scenario.training_job(is_small=False)
+        job = self.scenario.training_job()
         rescaled = self.scenario.rescale(job)
         self.wait_call(leader, SUSPENDS)
         return rescaled

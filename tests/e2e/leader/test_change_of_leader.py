@@ -10,7 +10,13 @@ from tests.e2e.leader.leader_scenario import LeaderScenario
 pytestmark = pytest.mark.timeout(600)  # 20 s are waited for; what else takes long has its own limit
 
 
-@pytest.mark.parametrize("case", [pytest.param(each, id=name) for name, each in CASES.items()])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(each, id=name, marks=[] if name == "killed" else pytest.mark.release)
+        for name, each in CASES.items()
+    ],
+)
 def test_a_job_is_rescaled_once_when_the_leader_is(
     scenario: LeaderScenario, case: Callable[[LeaderScenario], None]
 ) -> None:

@@ -1,4 +1,4 @@
-"""One cluster under Optimus for the tests of the whole loop; a failing test nominates what its jobs
+"""One cluster under Optimus for the tests of the whole loop; a failing test shows what its jobs
 went through."""
 
 import secrets

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.cases import cases
 from tests.harness.api import Json
 from tests.harness.brute_force import violations
 from tests.harness.job_recorder import JobRecorder
@@ -18,13 +17,13 @@ LARGE = {"cpu": "1", "memory": "64Mi"}
 
 
 @pytest.mark.timeout(600)
-@cases(
+@pytest.mark.parametrize(
     "killed_in",
-    {
-        "undisturbed": "",
-        "the extender is killed while the job is suspended": "Suspending",
-        "the extender is killed while the job has no pod": "Resizing",
-    },
+    [
+        pytest.param("", id="undisturbed", marks=pytest.mark.release),
+        pytest.param("Suspending", id="killed while it is suspended", marks=pytest.mark.release),
+        pytest.param("Resizing", id="killed while it has no pod"),
+    ],
 )
 def test_a_rescaled_job_gets_its_room_back_while_another_waits_for_it(
     scenario: Scenario, killed_in: str

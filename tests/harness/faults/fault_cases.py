@@ -8,16 +8,10 @@ from typing import Final
 
 from localcluster.faults.faults import (
     Calls,
-    Compact,
-    Cut,
-    Drop,
     EndStream,
-    ErrorResponse,
     Fault,
     Freeze,
-    Hang,
     Restart,
-    Stall,
 )
 from tests.harness.faults.processes import AUTOSCALER, EXTENDER
 
@@ -28,8 +22,6 @@ LISTS_PODS = Calls("GET", r"/namespaces/faults/pods\?.*labelSelector")
 WATCHES_JOBS = Calls("GET", r"/tfjobs\?.*watch=true")
 WATCHES_PODS = Calls("GET", r"/pods\?.*watch=true")
 LISTS_JOBS = Calls("GET", r"/tfjobs\?limit=")
-LISTS_ALL_PODS = Calls("GET", r"/v1/pods\?limit=")
-NOMINATES = Calls("PATCH", "/pods/[^/]+/status")
 
 
 @dataclass(frozen=True)
@@ -44,55 +36,19 @@ class FaultCase:
     then: Calls | None = None
     """What it must do."""
 
-    nominates: bool = False
-    """The fault meets nominations. Pods that wait are nominated: the job grows, and its scheduler
-    is stopped until the fault has happened."""
-
-
-def autoscaler(fault: Fault) -> FaultCase:
-    return FaultCase(AUTOSCALER, fault)
-
-
-def nominating(fault: Fault) -> FaultCase:
-    return FaultCase(EXTENDER, fault, nominates=True)
-
-
-def reopening(process: str, fault: Fault, then: Calls | None = None) -> FaultCase:
-    return FaultCase(process, fault, cut=True, then=then)
-
 
 FAULT_CASES: Final[Mapping[str, FaultCase]] = {
-    "the server is not available for three lists of the pods": autoscaler(
-        Fault(LISTS_PODS, ErrorResponse(503), times=3)
+    "all freezes when the job is suspended": FaultCase(AUTOSCALER, Fault(SUSPENDS, Freeze(3.0))),
+    "the server is killed when the job is to be resumed": FaultCase(
+        AUTOSCALER, Fault(RESUMES, Restart())
     ),
-    "the suspension hangs": autoscaler(Fault(SUSPENDS, Hang(2.0))),
-    "the connection is cut after the resume": autoscaler(Fault(RESUMES, Cut(after_effect=True))),
-    "all freezes when the job is suspended": autoscaler(Fault(SUSPENDS, Freeze(3.0))),
-    "the server is killed when the job is to be resumed": autoscaler(Fault(RESUMES, Restart())),
-    "the watch of jobs is refused as too old": reopening(
-        AUTOSCALER, Fault(WATCHES_JOBS, ErrorResponse(410)), LISTS_JOBS
+    "the watch of jobs ends as too old": FaultCase(
+        AUTOSCALER,
+        Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)),
+        cut=True,
+        then=LISTS_JOBS,
     ),
-    "the watch of jobs ends as too old": reopening(
-        AUTOSCALER, Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)), LISTS_JOBS
-    ),
-    "history is forgotten while jobs are not watched": reopening(
-        AUTOSCALER, Fault(WATCHES_JOBS, Compact(1.5)), LISTS_JOBS
-    ),
-    "the autoscaler hears of pods two seconds late": reopening(
-        AUTOSCALER, Fault(WATCHES_PODS, Stall(2.0))
-    ),
-    "pods cannot be nominated, twice": nominating(Fault(NOMINATES, ErrorResponse(500), times=2)),
-    "all freezes when the first pod is nominated": nominating(Fault(NOMINATES, Freeze(2.0))),
-    "the extender never hears of the first changes of pods": reopening(
-        EXTENDER, Fault(WATCHES_PODS, Drop(2))
-    ),
-    "the extender hears of pods two seconds late": reopening(
-        EXTENDER, Fault(WATCHES_PODS, Stall(2.0))
-    ),
-    "the extender's watch of pods is cut twice": reopening(
-        EXTENDER, Fault(WATCHES_PODS, EndStream(after_lines=3), times=2)
-    ),
-    "history is forgotten while the extender watches no pods": reopening(
-        EXTENDER, Fault(WATCHES_PODS, Compact(1.5)), LISTS_ALL_PODS
+    "the extender's watch of pods is cut twice": FaultCase(
+        EXTENDER, Fault(WATCHES_PODS, EndStream(after_lines=3), times=2), cut=True
     ),
 }

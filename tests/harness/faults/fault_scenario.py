@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 from localcluster.faults.proxy import FaultProxy
@@ -77,16 +76,13 @@ class FaultScenario(Scenario):
     def play(self, case: FaultCase) -> None:
         """Rescale the job amid this case. Raises AssertionError where it is not as if nothing
         had happened."""
-        job = self.training_job(is_small=case.nominates)
+        job = self.training_job()
         before = self.now()
         proxy = self.proxy(case.process)
         proxy.inject(case.fault)
         if case.cut:
             proxy.cut_streams()
-        with self.product.scheduler.stopped() if case.nominates else nullcontext():
-            rescaled = self.rescale(job)
-            if case.nominates:
-                self._wait_spent(proxy)
+        rescaled = self.rescale(job)
         self.wait_training(rescaled)
         self._wait_spent(proxy)
         violations = self.violations(rescaled, before)
@@ -98,16 +94,13 @@ class FaultScenario(Scenario):
 
     # --- the job
 
-    def training_job(self, *, is_small: bool) -> LightJob:
-        """Return the job, which trains undisturbed; it is made where there is none yet, and shrunk
-        if need be."""
+    def training_job(self) -> LightJob:
+        """Return the job, which trains undisturbed; it is made where there is none yet."""
         self._forget_faults()
         if self.api.find(self.path(_JOB)) is None:
             self.submit(_JOB)
         stored = self.stored(_JOB)["spec"]["tfReplicaSpecs"]
         job = at(_JOB, (stored["PS"]["replicas"], stored["Worker"]["replicas"]))
-        if is_small and (job.ps, job.workers) != SMALL:
-            job = self.rescale(job)
         self.wait_training(job)
         self._forget_faults()
         return job

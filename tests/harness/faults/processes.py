@@ -78,7 +78,7 @@ class OptimusProcesses:
 
 
 def program_of(name: str) -> str:
-    """The program that a process runs; a second autoscaler is `autoscaler-2`."""
+    """Return the program that a process runs; a second autoscaler is `autoscaler-2`."""
     return name.partition("-")[0]
 
 

@@ -140,14 +140,12 @@ class Job:
         return {name: program.stop() for name, program in self.programs.items()}
 
 
-def tensorflow_environments(ps: int, workers: int, chiefs: int = 0) -> dict[str, dict[str, str]]:
+def tensorflow_environments(ps: int, workers: int) -> dict[str, dict[str, str]]:
     """TF_CONFIG of every task of a TFJob, service names turned into loopback addresses."""
-    ports = iter(pick_ports(ps + workers + chiefs))
-    counts = {"ps": ps, "chief": chiefs, "worker": workers}
+    ports = iter(pick_ports(ps + workers))
+    counts = {"ps": ps, "worker": workers}
     cluster = {
-        role: [f"127.0.0.1:{next(ports)}" for _ in range(count)]
-        for role, count in counts.items()
-        if count
+        role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in counts.items()
     }
     return {
         f"{role}-{index}": {
@@ -160,9 +158,7 @@ def tensorflow_environments(ps: int, workers: int, chiefs: int = 0) -> dict[str,
     }
 
 
-def mxnet_environments(
-    servers: int, workers: int, with_config: bool = True
-) -> dict[str, dict[str, str]]:
+def mxnet_environments(servers: int, workers: int) -> dict[str, dict[str, str]]:
     """DMLC_* and MX_CONFIG of every task of an MXJob, as on a node whose pods share the loopback
     address."""
     shared = {
@@ -180,7 +176,5 @@ def mxnet_environments(
                 {"DMLC_WORKER_ID": str(index)} if role == "worker" else {}
             )
             config = {"cluster": {}, "labels": {}, "task": {"type": role, "index": index}}
-            environments[f"{role}-{index}"] = own | (
-                {"MX_CONFIG": json.dumps(config)} if with_config else {}
-            )
+            environments[f"{role}-{index}"] = own | {"MX_CONFIG": json.dumps(config)}
     return environments

@@ -21,10 +21,9 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from extender.http.wsgi import GRACE_SECONDS, THREADS
+from extender.http.wsgi import GRACE_SECONDS
 from localcluster.node.launcher import tied
 from optimus.runtime.health import MOST_CONNECTIONS
-from tests.cases import cases
 from tests.harness.waiting import LONG_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
@@ -216,17 +215,6 @@ def test_with_tls_only_clients_with_a_certificate_are_answered(
         many = {**question, "NodeNames": ["n1", *(f"no-{number}" for number in range(9_000))]}
         assert running.post("/prioritize", many)[0] == {"Host": "n1", "Score": 10}
         assert running.connection.sock is first
-        hello = b"\x16\x03\x01\x02\x00\x01"  # the first bytes of a handshake
-        for sent in (b"", hello):
-            with silent_clients(running.port, sent):
-                assert running.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
-                running.connection.close()
-        with ExitStack() as opened:  # hands are shaken, and nothing follows
-            for _ in range(2 * THREADS):
-                plain = socket.create_connection(("127.0.0.1", running.port), timeout=60)
-                opened.enter_context(context.wrap_socket(plain, server_hostname="optimus-extender"))
-            assert running.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
-    assert "is not answered" in running.log.read_text()
 
 
 def is_over(process: int) -> bool:
@@ -235,15 +223,6 @@ def is_over(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].startswith(("Z", "X"))
     except (FileNotFoundError, ProcessLookupError):
         return True
-
-
-def test_many_calls_go_over_one_connection(extender: Extender) -> None:
-    question = {"Pod": POD, "Nodes": None, "NodeNames": ["n1"]}
-    assert extender.post("/filter", question)["NodeNames"] == ["n1"]
-    first = extender.connection.sock
-    for _ in range(50):
-        assert extender.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
-    assert extender.connection.sock is first
 
 
 def test_calls_sent_at_once_are_answered_in_turn(extender: Extender) -> None:
@@ -256,21 +235,6 @@ def test_calls_sent_at_once_are_answered_in_turn(extender: Extender) -> None:
             part = calling.recv(65536)
             assert part, received
             received += part
-
-
-def test_more_busy_connections_than_threads_are_all_answered(extender: Extender) -> None:
-    clients = [
-        http.client.HTTPConnection("127.0.0.1", extender.port, timeout=60)
-        for _ in range(2 * THREADS)
-    ]
-    try:
-        for _ in range(3):
-            for client in clients:
-                client.request("GET", "/healthz")
-            assert [client.getresponse().read() for client in clients] == [b"ok\n"] * len(clients)
-    finally:
-        for client in clients:
-            client.close()
 
 
 def test_a_bad_call_does_not_break_the_connection(extender: Extender) -> None:
@@ -303,68 +267,6 @@ def test_half_sent_requests_at_the_health_address_keep_nobody_waiting(extender: 
     finally:
         for connection in half_sent:
             connection.close()
-
-
-SILENT = {
-    "nothing": b"",
-    "half a head": b"POST /filter HTTP/1.1\r\nHo",
-    "half a body": b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{",
-    "half a chunk": b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
-    "nothing more": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
-    "no end of its own": b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-}
-"""What a client sends before it says nothing for as long as it is let."""
-
-
-@contextmanager
-def silent_clients(port: int, sent: bytes) -> Iterator[list[socket.socket]]:
-    """More connections than there are threads, on which nothing follows."""
-    with ExitStack() as opened:
-        clients = [
-            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
-            for _ in range(2 * THREADS)
-        ]
-        for client in clients:
-            client.sendall(sent)
-        yield clients
-
-
-@cases("sent", SILENT)
-def test_silent_clients_keep_kube_scheduler_waiting_no_moment(
-    extender: Extender, sent: bytes
-) -> None:
-    question = {"Pod": POD, "NodeNames": ["n1"]}
-    with silent_clients(extender.port, sent) as clients:
-        for _ in range(20):
-            assert extender.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
-            extender.connection.close()  # a new connection is served as well
-        for client in clients:
-            client.setblocking(False)
-        if b"healthz" not in sent:
-            for client in clients:
-                with pytest.raises(BlockingIOError):
-                    client.recv(1)
-
-
-def test_a_request_that_does_not_end_ends_the_connection(extender: Extender) -> None:
-    with silent_clients(extender.port, b"POST /filter HTTP/1.1\r\nHo") as clients:
-        for client in clients:
-            client.settimeout(LONG_SECONDS)
-            assert client.recv(1) == b""
-
-
-def test_a_slow_client_is_answered(extender: Extender) -> None:
-    body = json.dumps({"Pod": POD, "NodeNames": ["n1"]}).encode()
-    sent = (
-        f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-    )
-    with socket.create_connection(("127.0.0.1", extender.port), timeout=60) as client:
-        for at in range(0, len(sent), 200):
-            client.sendall(sent[at : at + 200])
-            extender.post("/prioritize", {"Pod": POD, "NodeNames": ["n1"]})
-        answer = http.client.HTTPResponse(client)
-        answer.begin()
-        assert json.load(answer)["NodeNames"] == ["n1"]
 
 
 @pytest.fixture

@@ -19,18 +19,10 @@ from tests.integration.fault_matrix.matrix_scenario import (
     FairShareScenario,
     MatrixScenario,
     PausingScenario,
-    ProfilingScenario,
     ResizingScenario,
 )
 
 # A job is moved to be measured, and not by what is expected of it.
-_PROFILING = {
-    "expected_gain_percent": "100",
-    "interval_seconds": "1",
-    "log_poll_seconds": "0.5",
-    "profiling_seconds": "1",
-    "rescale_spacing_seconds": "1",
-}
 # A job is decided by what is expected of it, soon after it has begun to train.
 _DECIDED_ANEW = {"interval_seconds": "2", "log_poll_seconds": "0.5", "profiling_samples": "1"}
 _POLICIES: Final[Mapping[str, tuple[Callable[[FaultScenario], MatrixScenario], str]]] = {
@@ -71,13 +63,6 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixScenario]
     """The cluster, and the points of an undisturbed rescale."""
     with _two_nodes("matrix", tmp_path_factory, {}) as made:
         yield MatrixScenario(made)
-
-
-@pytest.fixture(scope="package")
-def profiling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProfilingScenario]:
-    """The cluster, and the points of undisturbed profiling."""
-    with _two_nodes("profiling", tmp_path_factory, _PROFILING) as made:
-        yield ProfilingScenario(made)
 
 
 @pytest.fixture(scope="package")

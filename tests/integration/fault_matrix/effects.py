@@ -1,9 +1,8 @@
-"""The faults that each API call of a rescale, a pause, a resume or of profiling meets.
+"""The faults that each API call of a rescale, a pause or a resume meets.
 
 With OPTIMUS_FAULT_MATRIX=all each point meets each effect, which takes about two hours. Otherwise
-each point of a rescale, a pause and a resume meets one effect in turn, and each write of a rescale
-loses its reply; of profiling, which is the rescale twice, a third of the points. At each point of
-the first three the autoscaler is killed, too (``MatrixScenario.kill_at``)."""
+each point meets one effect in turn, and each write of a rescale loses its reply. At each point the
+autoscaler is killed, too (``MatrixScenario.kill_at``)."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -40,17 +39,16 @@ WRITES: Final = ('"suspend": true', '"suspend": false', "Suspending", "Resizing"
 """The writes of the machine."""
 
 
-def cases(
-    points: Sequence[CallPoint], effect: Effect, *, share: int = 1, writes: bool = False
-) -> list[CallPoint]:
-    """The points that meet this effect: each point one effect in turn, or of so many points one.
-    ``writes``: all of them lose their reply."""
+def cases(points: Sequence[CallPoint], effect: Effect, *, writes: bool = False) -> list[CallPoint]:
+    """Return the points that meet this effect: each point one effect in turn.
+
+    With `writes` all of them lose their reply."""
     position = list(EFFECTS.values()).index(effect)
     return [
         point
         for number, point in enumerate(points)
         if _IS_WHOLE
-        or number % (len(EFFECTS) * share) == position
+        or number % len(EFFECTS) == position
         or (writes and point.is_write and effect == Cut(after_effect=True))
     ]
 

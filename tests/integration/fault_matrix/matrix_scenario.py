@@ -1,9 +1,9 @@
-"""A job is rescaled, paused or profiled while API calls of the autoscaler meet faults; what must
+"""A job is rescaled or paused while API calls of the autoscaler meet faults; what must
 hold."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from localcluster.faults.faults import Call, Effect, ErrorResponse, Fault, Kill
 from tests.harness.api import Json
@@ -15,11 +15,9 @@ from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
 from tests.harness.small_jobs import (
     at,
-    bounds,
     counted_job,
     dynamic_job,
     set_bounds,
-    small_job,
 )
 from tests.harness.training_runs import Run, violations
 from tests.integration.fault_matrix.call_points import CallPoint, call_points
@@ -30,9 +28,6 @@ _PASSES = 2
 
 _KILLS = 4
 """In one course: on a busy machine a start of the autoscaler takes half a minute."""
-
-_OWN, _MEASURED = (1, 2), (1, 1)
-"""The counts of the profiled job: those of its user, and the only ones that it is measured at."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +45,8 @@ class Course:
 
 
 RESCALE = Course(frozenset({SMALL, LARGE}), runs=1, suspensions=2)
-PROFILING = Course(frozenset({_OWN, _MEASURED}), runs=3, suspensions=3)
 PAUSE = Course(frozenset({(1, 3), (1, 1)}), runs=1, suspensions=2)
 IN_PLACE = Course(frozenset({(1, 2), (1, 3), (1, 4)}), runs=0, suspensions=0)
-NOT_PROFILED = replace(PROFILING, runs=2)
-"""The run at the other counts was refused: it trains at its own again."""
 
 
 class MatrixScenario:
@@ -74,7 +66,7 @@ class MatrixScenario:
     def _enumerate(self) -> tuple[CallPoint, ...]:
         found: dict[CallPoint, None] = {}
         for _ in range(_PASSES):
-            job = self._scenario.training_job(is_small=False)
+            job = self._scenario.training_job()
             self._scenario.wait_training(self._scenario.rescale(job, self._LEAST))
             found |= dict.fromkeys(call_points(self._proxy.calls))
         return tuple(found)
@@ -114,7 +106,7 @@ class MatrixScenario:
         return wrong, {point for point, fault in faults.items() if fault in killed}
 
     def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
-        job = self._scenario.training_job(is_small=False)
+        job = self._scenario.training_job()
         before = self._scenario.now()
         self._early_resumes.clear()
         self._proxy.inject(*faults)
@@ -182,62 +174,6 @@ class MatrixScenario:
         return bool(jobs and jobs[-1]["spec"]["runPolicy"].get("suspend"))
 
 
-class ProfilingScenario(MatrixScenario):
-    """A new job for each fault, which is measured at its counts and at other ones, and returns."""
-
-    def __init__(self, scenario: FaultScenario) -> None:
-        self._made = 0
-        super().__init__(scenario)
-
-    def _enumerate(self) -> tuple[CallPoint, ...]:
-        before = self._scenario.now(_profiled_job(0))
-        self._proxy.inject()
-        job = self._submit()
-        self._wait_profiled(job, before)
-        points = call_points(self._proxy.calls)
-        self._remove(job)
-        return points
-
-    def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
-        before = self._scenario.now(_profiled_job(0))
-        self._early_resumes.clear()
-        self._proxy.inject(*faults)
-        job = self._submit()
-        try:
-            if not is_refused:
-                self._wait_profiled(job, before)
-                return list(self._harm(job, before, PROFILING))
-            self._scenario.wait(lambda: self.has_happened, "the resume is refused")
-            self._scenario.wait_training(job)
-            return list(self._harm(job, before, NOT_PROFILED))
-        finally:
-            self._remove(job)
-
-    def _submit(self) -> LightJob:
-        self._made += 1
-        job = _profiled_job(self._made)
-        self._scenario.submit(job)
-        return job
-
-    def _wait_profiled(self, job: LightJob, since: Before) -> None:
-        def was_measured() -> bool:
-            return any(
-                _counts(each) == _MEASURED for each in self._scenario.seen.jobs[since.jobs :]
-            )
-
-        self._scenario.wait(was_measured, "it is measured at other counts")
-        self._scenario.wait_training(job)
-
-    def _remove(self, job: LightJob) -> None:
-        self._proxy.inject()
-        self._scenario.delete(job)
-        self._scenario.wait(lambda: not self._scenario.pods(), "its pods are gone")
-        self._scenario.wait(lambda: self._scenario.profile(job) is None, "its profile is gone")
-
-    def _comparable(self, runs: list[Run], since: Before) -> list[Run]:
-        return runs[since.runs :]
-
-
 class FairShareScenario(MatrixScenario):
     """A job whose fair share is all that its user lets it have."""
 
@@ -250,7 +186,7 @@ class FairShareScenario(MatrixScenario):
 
     def replicas_by_node(self) -> list[int]:
         """How many replicas each node has of the job at its larger counts."""
-        job = self._scenario.training_job(is_small=False)
+        job = self._scenario.training_job()
         if (job.ps, job.workers) != LARGE:
             job = self._scenario.rescale(job, self._LEAST)
             self._scenario.wait_training(job)
@@ -342,22 +278,6 @@ class ResizingScenario(MatrixScenario):
 
 def _fault(point: CallPoint, effect: Effect) -> Fault:
     return Fault(point.call, effect, after=point.after)
-
-
-def _profiled_job(number: int) -> LightJob:
-    """A job that is submitted anew for each fault, with checkpoints of its own. It may be measured
-    at one PS and one worker. Its epochs are long: without a forecast it returns to its counts."""
-    job = small_job("profiled", _OWN)
-    lowest = {name: value for name, value in bounds(_MEASURED).items() if "/min-" in name}
-    own = {
-        "--checkpoint-dir": f"/checkpoints/profiled-{number}",
-        "--examples-per-epoch": "640000",
-    }
-    return replace(
-        job,
-        annotations={**(job.annotations or {}), **lowest, "optimus.dl/steps-per-epoch": "10000"},
-        flags={**job.flags, **own},
-    )
 
 
 def _counts(job: Json) -> tuple[int, int]:

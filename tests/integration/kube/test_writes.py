@@ -110,17 +110,9 @@ def test_a_token_that_was_replaced_is_used(
     ]
 
 
-@pytest.mark.parametrize("node", ["n1", None])
-def test_nominating_names_the_very_pod(
-    httpserver: HTTPServer, client: Client, node: str | None
+def test_requeuing_changes_an_annotation_of_the_very_pod(
+    httpserver: HTTPServer, client: Client
 ) -> None:
-    server = Recorder(httpserver, "/api/v1/namespaces/ns/pods/j-ps-0/status", [stored()])
-    assert PodWriter(client).nominate(pod(), node) == Written("8")
-    assert server.body() == {"metadata": {"uid": "p1"}, "status": {"nominatedNodeName": node}}
-    assert server.requests[0].headers["Content-Type"] == "application/merge-patch+json"
-
-
-def test_waking_changes_an_annotation(httpserver: HTTPServer, client: Client) -> None:
     server = Recorder(httpserver, "/api/v1/namespaces/ns/pods/j-ps-0/status", [stored()])
     assert PodWriter(client).requeue(pod(), "room at 5") == Written("8")
     assert server.body() == {

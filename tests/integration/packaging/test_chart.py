@@ -60,25 +60,12 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"page.exposed": True}, ["page"]),
     ({"userRoles.enabled": True}, ["user-roles"]),
     ({"networkPolicy.enabled": True}, ["network-policy"]),
-    ({"networkPolicy.enabled": True, "page.exposed": True}, ["page", "network-policy"]),
     ({"placement.mode": "cluster-scheduler"}, ["cluster-scheduler"]),
     ({"placement.leaseNamespace": ""}, ["own-lease"]),
     ({"podSecurityContext": NO_USER}, ["openshift"]),
     ({"placement.mtls": True}, ["mtls"]),
-    (
-        {"placement.mode": "cluster-scheduler", "placement.mtls": True},
-        ["mtls", "cluster-scheduler"],
-    ),
-    (
-        {"placement.mode": "cluster-scheduler", "placement.mtls": True, "preemption.enabled": True},
-        ["cluster-scheduler", "preemption", "mtls"],
-    ),
     ({"rights.allNamespaces": False}, ["chosen-namespaces"]),
     ({"rights.completion": False}, ["without-completion"]),
-    (
-        {"rights.allNamespaces": False, "rights.completion": False},
-        ["without-completion", "chosen-namespaces"],
-    ),
     ({"admission.deny": True}, ["admission/deny"]),
     ({"admission.defaults": True}, ["admission/defaults"]),
     (
@@ -89,38 +76,33 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
         ["monitoring"],
     ),
     (
-        {"placement.mode": "cluster-scheduler", "preemption.enabled": True, "page.exposed": True},
-        ["cluster-scheduler", "preemption", "page"],
-    ),
-    (
-        {"placement.mode": "cluster-scheduler", "admission.defaults": True},
-        ["cluster-scheduler", "admission/defaults"],
-    ),
-    (
-        {"placement.mode": "cluster-scheduler", "admission.defaults": True, "admission.deny": True},
-        ["admission/defaults", "cluster-scheduler", "admission/deny"],
-    ),
-    (
-        {"placement.mode": "cluster-scheduler", "placement.leaseNamespace": ""},
-        ["own-lease", "cluster-scheduler"],
-    ),
-    (
-        {"placement.mode": "cluster-scheduler", "podSecurityContext": NO_USER},
-        ["openshift", "cluster-scheduler"],
-    ),
-    (
         {
             "placement.mode": "cluster-scheduler",
             "placement.leaseNamespace": "",
+            "placement.mtls": True,
             "podSecurityContext": NO_USER,
             "admission.defaults": True,
+            "admission.deny": True,
             "preemption.enabled": True,
         },
-        ["cluster-scheduler", "own-lease", "openshift", "admission/defaults", "preemption"],
+        [
+            "cluster-scheduler",
+            "own-lease",
+            "mtls",
+            "openshift",
+            "admission/defaults",
+            "admission/deny",
+            "preemption",
+        ],
     ),
     (
-        {"placement.leaseNamespace": "", "podSecurityContext": NO_USER, "admission.defaults": True},
-        ["own-lease", "openshift", "admission/defaults"],
+        {
+            "networkPolicy.enabled": True,
+            "page.exposed": True,
+            "rights.allNamespaces": False,
+            "rights.completion": False,
+        },
+        ["page", "network-policy", "without-completion", "chosen-namespaces"],
     ),
 ]
 
@@ -351,18 +333,6 @@ def test_a_wrong_value_is_refused_by_name(helm: Path, value: str, sentence: str)
     assert sentence in done.stderr
 
 
-def test_an_old_cluster_is_refused(helm: Path) -> None:
-    done = run_tool(helm, "template", "optimus", str(CHART), "--kube-version", "v1.31.9")
-    assert done.returncode != 0
-    assert "1.32" in done.stderr
-
-
-def test_the_chart_is_without_complaints(helm: Path) -> None:
-    done = run_tool(helm, "lint", "--strict", str(CHART))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 chart(s) failed" in done.stdout
-
-
 def test_a_package_of_the_chart_has_all_that_it_reads(
     helm: Path, chart: Chart, tmp_path: Path
 ) -> None:
@@ -400,7 +370,7 @@ def test_the_schema_knows_exactly_the_settings_that_are_not_addresses() -> None:
         for field in flag_fields(settings)
     }
     # What differs between two processes of one pod, or is the chart's to say.
-    own = {"LISTEN", "PAGE_LISTEN", "HEALTH_LISTEN", "KUBECONFIG", "POD_UID", "ONCE", "CONFIG"}
+    own = {"LISTEN", "PAGE_LISTEN", "HEALTH_LISTEN", "KUBECONFIG", "ONCE", "CONFIG"}
     taken = {f"{prefix}{name}" for prefix in ("OPTIMUS_", "OPTIMUS_EXTENDER_") for name in own}
     assert set(schema["properties"]["settings"]["propertyNames"]["enum"]) == known - taken
 

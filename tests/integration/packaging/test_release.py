@@ -12,7 +12,6 @@ import yaml
 
 from localcluster.paths import REPOSITORY
 from tests.harness.go_tools import ACTIONLINT, run_tool
-from tests.integration.packaging.oci_registry import OciRegistry
 
 WORKFLOW = REPOSITORY / ".github" / "workflows" / "release.yaml"
 BAKE: dict[str, Any] = json.loads((REPOSITORY / "docker-bake.json").read_text())
@@ -126,50 +125,3 @@ def test_the_packed_chart_and_the_rendered_manifests_name_the_image_that_was_pus
     for text in (rendered.stdout, (tmp_path / "dist" / "install.yaml").read_text()):
         images = set(re.findall(r"image: \"?([^\s\"]*optimus[^\s\"]*)", text))
         assert images == {f"{pushed}:0.1.0"}
-
-
-@pytest.mark.timeout(3600)  # with the first build of helm
-def test_what_was_pushed_is_signed_by_its_digest(helm: Path, tmp_path: Path) -> None:
-    """The workflow's own steps: helm pushes to a registry; docker, cosign and gh are noted."""
-    chart, dist = str(REPOSITORY / "chart"), tmp_path / "dist"
-    assert run_tool(helm, "package", chart, "--destination", str(dist)).returncode == 0
-    (dist / "install.yaml").write_text("kind: List\n")
-    image_digest, noted, exported = f"sha256:{'1' * 64}", tmp_path / "noted", tmp_path / "exported"
-    prints = {"cosign": "", "gh": "", "make": "", "docker": image_digest}
-    programs = [
-        *(
-            f'{name}() {{ echo "{name} $*" >> {noted}; echo {out}; }}'
-            for name, out in prints.items()
-        ),
-        f'helm() {{ {helm} "$@" --plain-http; }}',
-    ]
-    texts = ("make image-release", "helm push", "cosign sign --yes", "cosign verify ", "gh release")
-    with OciRegistry() as registry:
-        image, charts = f"{registry.address}/team/optimus", f"{registry.address}/team/charts"
-        environ = {
-            "IMAGE": image,
-            "CHARTS": charts,
-            "GITHUB_REF_NAME": "v0.1.0",
-            "GITHUB_ENV": str(exported),
-            "GITHUB_SERVER_URL": "https://code.example",
-            "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/release.yaml@refs/tags/v0.1.0",
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(tmp_path),
-        }
-        for text in texts:  # each in a shell of its own, with what those before have exported
-            script = "\n".join([*programs, step_with(text)])
-            command = ["bash", "-euo", "pipefail", "-c", script]
-            subprocess.run(command, cwd=tmp_path, env=environ, check=True, timeout=300)
-            environ |= dict(line.split("=", 1) for line in exported.read_text().splitlines())
-        by_digest = [f"{image}@{image_digest}", f"{charts}/optimus@{registry.manifests['0.1.0']}"]
-    lines = noted.read_text().splitlines()
-    assert [f"cosign sign --yes {each}" for each in by_digest] == [
-        line for line in lines if line.startswith("cosign sign --yes")
-    ]
-    signer = f"--certificate-identity https://code.example/{environ['GITHUB_WORKFLOW_REF']}"
-    verified = [line for line in lines if line.startswith("cosign verify")]
-    assert [line.split()[-1] for line in verified] == [*by_digest, "dist/install.yaml"]
-    assert all(signer in line for line in verified)
-    signed = {line.split()[-1] for line in lines if line.startswith("cosign sign-blob")}
-    assert signed == {"dist/install.yaml", "dist/optimus-0.1.0.tgz"}
-    assert lines[-1].startswith("gh release create v0.1.0 dist/")

@@ -1,7 +1,5 @@
 """Who leads, when it stops, and what it may not send: a fake Lease and a fake clock."""
 
-import secrets
-import threading
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,9 +14,6 @@ from autoscaler.leadership import (
     Leadership,
     LeadershipState,
     OnlyInstance,
-    claim_pod,
-    instance_name,
-    pod_prefix,
     readiness_text,
     suspend_aware_clock,
 )
@@ -56,7 +51,6 @@ class Instance:
     store: MemoryStore
     time: Time
     zero: float = 0.0
-    predecessor: str = ""
     frozen: bool = False
     due: float = 0.0
     election: Election = field(init=False)
@@ -69,7 +63,6 @@ class Instance:
             self.store,
             self.name,
             self.fence,
-            predecessor=self.predecessor,
             timer=clock,
             wall=lambda: 1.7e9,
         )
@@ -266,32 +259,6 @@ def test_the_holder_of_a_deleted_lease_stops(time: Time, store: MemoryStore) -> 
     assert leader.state() is LeadershipState.LOST
 
 
-def test_the_next_process_of_the_same_container_leads_at_once(
-    time: Time, store: MemoryStore
-) -> None:
-    first = instance_name("6f1a2b3c-0000-4000-8000-000000000000")
-    second = instance_name("6f1a2b3c-0000-4000-8000-000000000000")
-    assert first != second
-    assert pod_prefix(first) == pod_prefix(second)
-    Instance(first, store, time).step_if_due()
-    again = Instance(second, store, time, predecessor=pod_prefix(second))
-    other = Instance(instance_name(""), store, time)
-    other.step_if_due()
-    again.step_if_due()
-    assert (again.state(), other.state()) == (LeadershipState.LEADER, LeadershipState.STANDBY)
-
-
-def test_a_process_beside_the_leader_in_its_pod_does_not_take_its_place() -> None:
-    uid = secrets.token_hex(8)
-    claim = claim_pod(uid)
-    assert claim is not None
-    assert claim_pod(uid) is None
-    claim.close()
-    again = claim_pod(uid)
-    assert again is not None
-    again.close()
-
-
 @examples(60)
 @given(
     st.lists(
@@ -336,13 +303,12 @@ def test_the_clock_of_the_fence_runs_on() -> None:
 
 
 def test_a_thread_renews_until_it_is_stopped_and_then_releases() -> None:
-    store, led = MemoryStore(), threading.Event()
+    store = MemoryStore()
     fence = Fence()
     config = ElectionConfig.of(1.0)
-    leadership = Leadership(Election(store, "one", fence, config=config), on_lead=led.set)
+    leadership = Leadership(Election(store, "one", fence, config=config))
     leadership.start()
     assert leadership.wait(180.0) is LeadershipState.LEADER
-    assert led.wait(180.0)
     assert readiness_text(leadership) == "ok: leader"
     first = store.writes
     while store.writes < first + 2:

@@ -62,27 +62,6 @@ def test_a_job_with_an_accuracy_is_measured_moved_and_suspended_at_its_goal() ->
     assert 38 * STEPS_PER_EPOCH <= job.step <= 44 * STEPS_PER_EPOCH
 
 
-def test_of_two_targets_the_later_is_waited_for() -> None:
-    cluster = OnlyAccuracies()
-    harness = ControllerHarness(cluster)
-    job = cluster.submit(
-        tf_job(
-            "a",
-            1,
-            2,
-            target="accuracy>=0.8 and accuracy>=90%",
-            training_mode="sync",
-            rescale="any",
-            at_target="suspend",
-            steps_per_epoch=str(STEPS_PER_EPOCH),
-        )
-    )
-    harness.run(30)
-    assert harness.status("a").goal == "accuracy >= 0.8 and accuracy >= 0.9"
-    harness.run_until("a", Phase.SUSPENDED)
-    assert 38 * STEPS_PER_EPOCH <= job.step <= 44 * STEPS_PER_EPOCH
-
-
 @pytest.mark.parametrize(
     ("goal", "why"),
     [

@@ -158,18 +158,6 @@ def test_as_many_jobs_are_stopped_at_once_as_the_disruption_budget_allows(
     assert max(stopping) == 1
 
 
-def test_with_a_policy_that_does_not_pause_it_is_resumed(cluster: FakeCluster) -> None:
-    harness = srtf_on(cluster)
-    long = submit(cluster, "long")
-    harness.run_until("long", Phase.TRAINING)
-    short = submit(cluster, "short")
-    harness.run_until("long", Phase.PAUSED)
-    end(cluster, short)
-    other = ControllerHarness(cluster, policy="drf", instance="one")
-    other.run_until("long", Phase.TRAINING)
-    assert (long.suspended, mark_of(long)) == (False, "")
-
-
 def test_without_a_fit_a_long_job_is_paused_by_what_is_expected_of_it(
     cluster: FakeCluster,
 ) -> None:

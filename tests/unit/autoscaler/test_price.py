@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from optimus.allocation import JobHistory
 from optimus.allocation.problem import usual_price
-from optimus.interval import Action, IntervalConfig
+from optimus.interval import Action
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.rescale.machine import Rescale, advance
-from optimus.rescale.words import CheckpointSeen, End, Observed, Outcome, RescaleRecord, Step
+from optimus.rescale.words import CheckpointSeen, Observed, RescaleRecord, Step
 from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
@@ -62,21 +62,6 @@ def test_of_a_rescale_that_another_process_began_it_is_not_known() -> None:
     state, _ = advance(state, Observed(1090.0, RESUMED, replace(ALL, trains=True)), CONFIG)
     assert state.end is not None
     assert state.end.price_seconds is None
-
-
-def test_the_median_of_the_last_ones_counts(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    cluster.submit(tf_job("a", 1, 2, target_loss="0.001"))
-    harness.run(1)
-    (state,) = harness.controller.managed
-    assert state.history(0.0).prices == ()
-    record = RescaleRecord("i7", 0.0, Counts(1, 2), Counts(2, 4), "why", Step.VERIFY, 0.0)
-    for price in (500.0, None, 30.0, 40.0):
-        state.rescale_ended(End(Outcome.REACHED, record, "over", price), 100.0)
-    assert state.history(0.0).prices == (500.0, 30.0, 40.0)
-    assert IntervalConfig().price_seconds(state.history(0.0)) == 40.0
-    assert state.saved.record.prices == (500.0, 30.0, 40.0)
 
 
 @cases(

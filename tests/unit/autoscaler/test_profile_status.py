@@ -5,7 +5,7 @@ import json
 import msgspec
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import BlockReason, JobState
 from autoscaler.profile.status import _status_of, status_of
 from optimus.jobs import (
     ConvergenceThreshold,
@@ -115,5 +115,5 @@ def test_without_news_a_status_is_not_made_again() -> None:
     state = JobState.first_seen(seen, seen.active, None, START_AT)
     first = status_of(state, START_AT)
     assert status_of(state, START_AT + 2) is first
-    state.held = "paused by its user: optimus.dl/pause"
+    state.block(BlockReason.PAUSED, "paused by its user: optimus.dl/pause")
     assert status_of(state, START_AT + 2) is not first

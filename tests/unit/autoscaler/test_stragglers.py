@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from autoscaler.jobs.state import JobState, begin_order
+from autoscaler.jobs.state import JobState
 from autoscaler.stragglers import (
     ReplacementConfig,
     StragglerReplacer,
@@ -18,29 +18,23 @@ from autoscaler.stragglers import (
     lost_share,
 )
 from optimus.interval import IntervalConfig
-from optimus.jobs import Counts, Job, TrainingMode
+from optimus.jobs import Counts, TrainingMode
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
-from optimus.kube.profiles import AvoidedNode
 from optimus.kube.results import Refused
-from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import Avoided, JobRecord
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
-from optimus.placement.capacity import Capacity
-from optimus.placement.gang import Assignment, DoesNotFit
-from optimus.placement.theorem1 import Theorem1
 from optimus.progress.stragglers import Straggler, StragglerConfig
 from optimus.progress.types import LogLine, LogRead
-from optimus.rescale.disruption import DisruptionLimits, Limit
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import End, Outcome, Step
 from optimus.resources import Resources
 from tests.cases import cases
-from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
+from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
-from tests.unit.autoscaler.fake_job import START_AT, FakeJob, tf_job
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
 
 CONFIG = ReplacementConfig(
     detection=StragglerConfig(windows=3, window_seconds=4.0),
@@ -244,29 +238,6 @@ def test_a_job_that_does_not_fit_without_the_node_stays(
     assert "n1" not in cluster.nodes_of("a")
 
 
-class CountingRule(Theorem1):
-    """Counts the searches for room."""
-
-    searches = 0
-
-    def place_job(
-        self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False
-    ) -> Assignment | DoesNotFit:
-        CountingRule.searches += 1
-        return super().place_job(job, counts, capacity, evenly=evenly)
-
-
-def test_room_is_searched_for_once_in_a_window(cluster: NodesCluster) -> None:
-    config = dataclasses.replace(CONFIG, placement=CountingRule())
-    harness = ControllerHarness(cluster, stragglers=config)
-    cluster.names = ("n0", "n1")
-    cluster.submit(job())
-    found(harness)
-    before = CountingRule.searches
-    harness.run(40)
-    assert 5 <= CountingRule.searches - before <= 11
-
-
 def test_nodes_that_are_avoided_already_are_no_room() -> None:
     cluster = NodesCluster(names=("n0", "n1", "n2"))
     harness = ControllerHarness(cluster, stragglers=CONFIG)
@@ -377,22 +348,6 @@ def test_a_fault_that_concerns_one_job_costs_the_others_nothing(
     assert harness.metrics.registry.get_sample_value(name, faults)
 
 
-def test_as_many_jobs_as_allowed_are_stopped_at_once(cluster: NodesCluster) -> None:
-    limits = DisruptionLimits(Limit(number=1), Limit(number=1))
-    timing = dataclasses.replace(TIMING, disruption=limits)
-    harness = ControllerHarness(cluster, timing=timing, stragglers=CONFIG)
-    cluster.lingering_seconds = 5.0
-    submit_two(cluster)
-    stopped: list[int] = []
-
-    def both_were_restarted() -> bool:
-        stopped.append(sum(fake.suspended for fake in cluster.jobs.values()))
-        return all(fake.runs == 2 and fake.pods for fake in cluster.jobs.values())
-
-    run_until(harness, both_were_restarted, "both are restarted")
-    assert max(stopped) == 1
-
-
 @cases(
     ("workers", "mute"),
     {"two workers": (2, False), "workers that print no speed of their own": (3, True)},
@@ -405,13 +360,6 @@ def test_nothing_is_found_where_nothing_can_be_compared(
     harness.run(120)
     assert (fake.runs, harness.status("a").straggler) == (1, "")
     assert "StragglerFound" not in cluster.reasons("a")
-
-
-def test_without_the_setting_no_worker_is_compared(cluster: NodesCluster) -> None:
-    harness = ControllerHarness(cluster)
-    fake = cluster.submit(job())
-    harness.run(120)
-    assert (fake.runs, harness.status("a").straggler) == (1, "")
 
 
 def test_another_autoscaler_goes_on_with_a_replacement(
@@ -454,17 +402,6 @@ def test_a_job_that_cannot_be_placed_gets_its_old_nodes_back(
     assert fake.counts == Counts(1, 3)
 
 
-def test_an_avoided_node_is_shown_with_its_end() -> None:
-    cluster = NodesCluster()
-    harness = ControllerHarness(cluster)
-    cluster.submit(job())
-    harness.run(3)
-    state, until = state_of(harness), START_AT + 1_000
-    state.record = dataclasses.replace(state.record, avoided=(Avoided("n1", until),))
-    harness.run(2)
-    assert harness.status("a").avoided_nodes == (AvoidedNode("n1", format_second(until)),)
-
-
 def test_nothing_begins_on_caches_that_are_silent(
     cluster: NodesCluster, harness: ControllerHarness
 ) -> None:
@@ -504,21 +441,6 @@ def test_when_a_job_is_not_stopped(
     for name, value in change.items():
         setattr(state.gang if hasattr(state.gang, name) else state, name, value)
     assert _why_not_now(state, cluster.at) == why
-
-
-def test_those_that_release_capacity_are_stopped_first(
-    cluster: NodesCluster, harness: ControllerHarness
-) -> None:
-    cluster.submit(job())
-    harness.run(1)
-    state, first = state_of(harness), []
-    for target, purpose in (
-        (Counts(1, 2), RescalePurpose.INTERVAL),
-        (Counts(1, 3), RescalePurpose.STRAGGLER),
-    ):
-        state.begin("i", cluster.at, target, "why", purpose)
-        first.append(not begin_order(state)[0])
-    assert first == [True, False]
 
 
 def test_a_job_that_was_moved_to_be_measured_may_still_return_to_its_counts(

@@ -55,17 +55,6 @@ def is_suspended_after_advance(cluster: FakeCluster, state: JobState, reads: Rea
     return cluster.jobs["a"].suspended
 
 
-def test_a_suspension_waits_for_the_last_lines() -> None:
-    cluster, state = moving("any")
-    answers = [False, False, True]
-    reads = Reads(iter(answers))
-    suspended = []
-    for _ in answers:
-        suspended.append(is_suspended_after_advance(cluster, state, reads))
-        cluster.at += 2
-    assert suspended == answers
-
-
 @cases(
     ("reads", "suspended"),
     {

@@ -9,7 +9,7 @@ import pytest
 from autoscaler.jobs.managed import Holds
 from optimus.allocation import PolicyMemory
 from optimus.allocation.policy import Service
-from optimus.kube.contract import Annotation, Phase
+from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
@@ -108,10 +108,6 @@ def submit(cluster: FakeCluster, *names: str) -> list[FakeJob]:
     return jobs
 
 
-def mark_of(job: FakeJob) -> str:
-    return str(job.manifest["metadata"]["annotations"].get(Annotation.SUSPENDED_BY, ""))
-
-
 def record_of(cluster: FakeCluster, name: str) -> JobRecord:
     return unpack(cluster.profiles[name].status.state, name, cluster.at).record
 
@@ -163,17 +159,6 @@ def test_a_new_leader_goes_on_with_what_the_policy_remembers(cluster: FakeCluste
     assert json.loads(cluster.lease)["data"] == before["data"]
     harness.run(4)
     assert json.loads(cluster.lease)["data"]["cluster"]["round_at"] == pytest.approx(ends_at, abs=2)
-
-
-def test_restarts_do_not_change_what_jobs_get(cluster: FakeCluster) -> None:
-    harness = taking_turns(cluster)
-    submit(cluster, *NAMES)
-    for passed in (70, 90, 110, 130, 150, 170, 190, 210):
-        harness.run(passed)
-        harness.restart()
-    harness.run(2)
-    seconds = received(cluster)
-    assert max(seconds.values()) < 1.4 * min(seconds.values()), seconds
 
 
 def test_nothing_is_done_before_what_the_policy_remembers_is_stored(cluster: FakeCluster) -> None:
@@ -321,24 +306,6 @@ def test_when_all_nodes_of_a_kind_are_drained_its_jobs_run_on_the_other() -> Non
     assert all(each.get("slow", 0) > 20 for each in seconds.values()), seconds
 
 
-@pytest.mark.parametrize("seconds", range(1, 14, 2))
-def test_one_that_is_killed_at_any_tick_goes_on_with_the_turns(
-    cluster: FakeCluster, seconds: int
-) -> None:
-    harness = taking_turns(cluster)
-    a, *_ = submit(cluster, *NAMES)
-    for phase in (Phase.SUSPENDING, Phase.STARTING):
-        harness.run_until("a", phase)
-        harness.run(seconds, tick=1)
-        harness.restart()
-    harness.run_until("a", Phase.TRAINING)
-    harness.run_until("a", Phase.WAITING_FOR_ITS_TURN)
-    harness.run_until("a", Phase.TRAINING)
-    assert mark_of(a) == ""
-    harness.run(10)
-    assert sum(bool(job.pods) and not job.suspended for job in cluster.jobs.values()) == 1
-
-
 @pytest.mark.parametrize("write", range(14))
 def test_one_that_ends_at_any_write_leaves_nothing_that_the_next_does_not_end(write: int) -> None:
     """Also between what is stored of the policy and what is done."""
@@ -371,27 +338,6 @@ def test_a_new_job_starts_to_be_measured_where_others_fill_the_cluster(
     harness.run(60)
     assert other.runs
     assert job.suspended
-
-
-def test_fifty_paused_jobs_are_resumed_where_the_policy_takes_no_turns_any_more(
-    cluster: FakeCluster,
-) -> None:
-    harness = taking_turns(cluster)
-    names = [f"j{number}" for number in range(52)]
-    cluster.cpus = 4 * len(names)
-    jobs = [cluster.submit(tf_job(name, 1, 3)) for name in names]
-    for job in jobs:
-        job.annotate(**USUAL)
-    harness.run(10)
-    cluster.cpus = 8  # nodes are drained: all but two are paused
-    harness.run(80)
-    paused = [job for job in jobs if job.suspended]
-    assert len(paused) >= 50
-    cluster.cpus = 4 * len(names)
-    other = taking_turns(cluster, Holds(), policy="optimus", instance="two")
-    other.run(60)
-    assert not any(job.suspended for job in jobs)
-    assert not any(mark_of(job) for job in jobs)
 
 
 def test_a_job_is_released_from_a_kind_that_has_no_room_for_long() -> None:

@@ -153,14 +153,6 @@ def test_a_job_that_differs_gets_an_event_and_is_measured_itself(
     assert (first.differed, last.differed) == (False, True)
 
 
-def test_what_is_deleted_is_forgotten() -> None:
-    cluster = FakeCluster()
-    harness = harness_after_a_run(cluster)
-    cluster.workloads.objects.clear()
-    cluster.submit(a_job("second"))
-    harness.run_until("second", "Profiling")
-
-
 def test_a_profile_to_which_nothing_is_added_is_deleted_after_thirty_days() -> None:
     cluster = FakeCluster()
     harness = harness_after_a_run(cluster)
@@ -352,16 +344,6 @@ def test_a_run_is_written_no_more_often_than_it_has_something_new() -> None:
     assert before <= 6, "speeds, goal and end: one read and one write each"
     harness.run(30)
     assert cluster.workloads.calls == before
-
-
-def test_a_dry_run_writes_nothing() -> None:
-    cluster = FakeCluster()
-    harness = ControllerHarness(cluster, dry_run=True)
-    first = cluster.submit(a_job("first"))
-    harness.run(60)
-    end(cluster, first)
-    harness.run(2)
-    assert cluster.workloads.calls == 0
 
 
 def test_a_namespace_has_a_maximum_number_of_names() -> None:

@@ -1,7 +1,6 @@
 """The paper's experiments: setups that differ in one part, compared seed by seed."""
 
 from benchmarks.paper_setups import (
-    CAUSES,
     CONVERGENCE_SENSITIVITY,
     ERRORS,
     EVALUATION,
@@ -10,10 +9,7 @@ from benchmarks.paper_setups import (
     SETTINGS,
     SPEED_SENSITIVITY,
     Task,
-    allocation_setups,
-    assignment_setups,
     evaluation_setups,
-    placement_setups,
     setup,
 )
 from optimus.simulator.forecasts import EquationForecasts
@@ -22,18 +18,12 @@ from optimus.simulator.forecasts import EquationForecasts
 def test_every_published_ratio_has_a_setting() -> None:
     assert set(EVALUATION) == set(SETTINGS)
     assert len(ERRORS) == len(CONVERGENCE_SENSITIVITY) == len(SPEED_SENSITIVITY)
-    assert "as it is" in CAUSES
 
 
 def test_every_experiment_begins_with_the_papers_own_policy() -> None:
-    for setups in (
-        evaluation_setups(),
-        allocation_setups(),
-        placement_setups(),
-        assignment_setups(),
-    ):
-        assert setups[0] == setup(REFERENCE)
-        assert len({each.name for each in setups}) == len(setups)
+    setups = evaluation_setups()
+    assert setups[0] == setup(REFERENCE)
+    assert len({each.name for each in setups}) == len(setups)
 
 
 def test_the_reproduced_setting_changes_what_the_paper_leaves_open_for_all_policies() -> None:
@@ -42,11 +32,6 @@ def test_the_reproduced_setting_changes_what_the_paper_leaves_open_for_all_polic
     jobs = Task(REPRODUCED, setup("drf", REPRODUCED.forecasts), 1).run().jobs
     assert len(jobs) == 15
     assert {job.arrived_at % 600 for job in jobs} == {0.0}
-    for setups in (
-        evaluation_setups(REPRODUCED.forecasts),
-        allocation_setups(REPRODUCED.forecasts),
-        placement_setups(REPRODUCED.forecasts),
-        assignment_setups(REPRODUCED.forecasts),
-    ):
-        assert {each.scheduler.forecasts for each in setups} == {EquationForecasts()}
-        assert setups[0] == setup(REFERENCE, EquationForecasts())
+    setups = evaluation_setups(REPRODUCED.forecasts)
+    assert {each.scheduler.forecasts for each in setups} == {EquationForecasts()}
+    assert setups[0] == setup(REFERENCE, EquationForecasts())

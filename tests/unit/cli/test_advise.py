@@ -7,8 +7,8 @@ import pytest
 
 from optimus.cli import advise
 from optimus.cli.command import INCOMPLETE, Answer
+from optimus.cli.observed_jobs import NO_METRICS, lines_of_each, observe_jobs
 from optimus.kube.job_kinds import TRAINER_GROUP
-from optimus.kube.observed_jobs import NO_METRICS, lines_of_each, observe_jobs
 from optimus.kube.times import format_instant
 from tests.cases import cases
 from tests.harness.jobsets import jobset_json, pod_json, train_steps

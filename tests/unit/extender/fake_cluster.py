@@ -47,7 +47,7 @@ class FakeCluster:
             ),
         )
         self.state, self.handlers, self.offers_check = self.parts[:3]
-        self.planner, self.nominations, self.adoption, self.gangs = self.parts[3:]
+        self.planner, self.pending, self.leading, self.gangs = self.parts[3:]
         # Planning takes no time: on a busy machine a search that does would rest.
         self.planner._planning._clock = lambda: 0.0
         self.state.leads = self.leads
@@ -197,7 +197,7 @@ class FakeCluster:
 
     def planned_nodes(self) -> dict[str, str]:
         """Planned node by pod, of the pods that wait."""
-        return {each.pod.name: each.node for each in self.nominations.pending_nominations()}
+        return {each.pod.name: each.node for each in self.pending.planned()}
 
     def assert_not_overcommitted(self) -> None:
         """Reservations exceed no node's room."""

@@ -33,7 +33,7 @@ class PreemptingCluster:
         self.planner, self.state = self.cluster.planner, self.cluster.state
         limit = Settings().rescale_hold_seconds
         self.kept = PreemptedRoom(self.state, lambda: tuple(self.jobs.values()), limit)
-        self.cluster.adoption.before_leading = self.kept.adopt
+        self.cluster.leading.before_leading = self.kept.adopt
 
     def restart(self) -> None:
         """Another process leads, which has to read everything again."""
@@ -46,7 +46,7 @@ class PreemptingCluster:
             self.cluster.handlers.profile(None, profile)
         for pod in pods.values():
             self.cluster.change(pod)
-        self.cluster.adoption.adopt_nominations()
+        self.cluster.leading.begin()
 
     def submit(self, name: str, ps: int = 1, workers: int = 1, **fields: Any) -> None:
         """A new job with all its pods."""

@@ -1,5 +1,5 @@
 """The parts of the one worker process, wired: what the API server lists becomes answers, metrics,
-nominations and Events. The server is in this process, below the client."""
+requeues and Events. The server is in this process, below the client."""
 
 import io
 import json
@@ -125,8 +125,8 @@ class Running:
     def __init__(self, settings: Settings, server: FakeServer) -> None:
         self.server, self.application = server, Application(settings)
         client = self.application._client
-        vars(client._access.library().rest_client)["pool_manager"] = server
-        vars(client)["_access"] = client._access._replace(pool=server)  # type: ignore[arg-type]
+        vars(client.access.library().rest_client)["pool_manager"] = server
+        vars(client)["access"] = client.access._replace(pool=server)  # type: ignore[arg-type]
         self.browser = Client(self.application.wsgi())
         self.now = time.monotonic()
 
@@ -138,14 +138,14 @@ class Running:
     def step(self, seconds: float = 0.0) -> None:
         """What the threads do once; Events are written when it returns."""
         self.now += seconds
-        self.nominate()
+        self.requeue()
         while self.application._state.leads and self.application._planning._planner.plan_slice():
             pass
-        self.nominate()
+        self.requeue()
 
-    def nominate(self) -> None:
-        """One run of the nominator, with the look for what Events are written about."""
-        self.application._nominator.run_once(self.now)
+    def requeue(self) -> None:
+        """One run of the requeuer, with the look for what Events are written about."""
+        self.application._requeuer.run_once(self.now)
         self.application._event_thread.submit(lambda: None).result(60)
 
     def try_all(self, job_name: str) -> None:
@@ -230,17 +230,16 @@ def test_until_every_kind_has_been_listed_it_is_not_ready_and_does_not_plan(
     assert running.server.writes == []
 
 
-def test_a_gang_is_planned_nominated_and_answered(running: Running) -> None:
+def test_a_gang_is_planned_requeued_and_answered(running: Running) -> None:
     running.list_all()
     running.try_all("fits")
     running.step(5.0)
-    nominated = running.written("-worker-")
-    assert [(method, path) for method, path, _ in nominated] == [
+    requeued = running.written("-worker-")
+    assert [(method, path) for method, path, _ in requeued] == [
         ("PATCH", f"/api/v1/namespaces/ns/pods/fits-worker-{index}/status") for index in range(2)
     ]
-    nodes = {each["status"]["nominatedNodeName"] for _, _, each in nominated}
-    assert len(nodes) == 1, "both fit on one node"
-    (planned,) = nodes
+    reasons = [each["metadata"]["annotations"]["optimus.dl/requeued"] for *_, each in requeued]
+    (planned,) = {reason.split()[2] for reason in reasons}  # both fit on one node
     first = worker("fits", 0, 2)
     assert running.filter(first, "n1", "n2")["NodeNames"] == [planned]
     scores = running.browser.post("/prioritize", json={"Pod": first, "NodeNames": ["n1", "n2"]})
@@ -249,7 +248,7 @@ def test_a_gang_is_planned_nominated_and_answered(running: Running) -> None:
     asked = {"Pod": first, "NodeNameToMetaVictims": evicted}
     assert running.browser.post("/preempt", json=asked).get_json() == {"NodeNameToMetaVictims": {}}
     text = running.browser.get("/metrics").text
-    assert 'optimus_extender_nominations_total{outcome="written"} 2.0' in text
+    assert 'optimus_extender_requeues_total{outcome="written"} 2.0' in text
     assert 'optimus_extender_call_seconds_count{verb="filter"} 3.0' in text
     assert running.metric("reservations") == 2
     assert running.metric("searches_total") >= 1

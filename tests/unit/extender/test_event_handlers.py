@@ -139,16 +139,16 @@ def test_from_events_to_a_plan_and_back() -> None:
     handlers.pod(None, pod("u1", 0))
     handlers.pod(None, pod("u2", 1))
     parts.planner.advance()
-    assert {each.pod.name for each in parts.nominations.pending_nominations()} == {
+    assert {each.pod.name for each in parts.pending.planned()} == {
         "j-ps-0",
         "j-worker-0",
     }
     # Recreated under its old name, bound, gone.
     handlers.pod(pod("u2", 1), pod("u3", 1))
     parts.planner.advance()
-    assert {each.pod.uid for each in parts.nominations.pending_nominations()} == {"u1", "u3"}
+    assert {each.pod.uid for each in parts.pending.planned()} == {"u1", "u3"}
     handlers.pod(pod("u1", 0), pod("u1", 0, "n"))
-    assert {each.pod.uid for each in parts.nominations.pending_nominations()} == {"u3"}
+    assert {each.pod.uid for each in parts.pending.planned()} == {"u3"}
     handlers.node(NODE, None)
     assert state.reservation_count() == 0
 

@@ -153,6 +153,26 @@ def test_a_binding_of_which_no_answer_came_keeps_its_node() -> None:
     assert all(cluster.ask(name).kept for name in others), "none was tried after it"
 
 
+@cases(
+    "kind",
+    {
+        "it lacks the right": ErrorKind.FORBIDDEN,
+        "it is throttled": ErrorKind.THROTTLED,
+        "a webhook of the namespace fails": ErrorKind.TRANSIENT,
+    },
+)
+def test_a_binding_that_fails_in_one_namespace_pauses_that_namespace_alone(
+    kind: ErrorKind,
+) -> None:
+    cluster = Binding({"a": 20})
+    cluster.refuses = lambda pod: kind if pod.namespace == "broken" else None
+    for name, namespace in (("i", "broken"), ("j", "ns"), ("k", "broken"), ("l", "other")):
+        first, *_ = cluster.job(name, 1, 3, namespace=namespace)
+        cluster.ask(first)
+    assert {name[0] for name in cluster.written} - {"i"} == {"j", "l"}
+    assert cluster.outcomes.count(str(kind)) == 1, "the others are not tried"
+
+
 def test_a_gang_waits_for_a_pod_that_may_be_going_to_its_nodes() -> None:
     cluster = Binding({"a": 4})
     cluster.job("before", 1, 0)
@@ -193,6 +213,17 @@ def test_nothing_is_bound_for_a_while_after_a_binding_by_another_scheduler() -> 
     cluster.job("k", 1, 0)
     cluster.ask(first)
     assert len(cluster.written) == 3
+
+
+def test_a_binding_that_kube_scheduler_made_after_it_asked_again_is_its_own() -> None:
+    cluster = Binding({"a": 9})
+    first, *_ = cluster.job("j", 1, 3)
+    (node,) = cluster.ask(first).kept
+    assert cluster.ask(first, ["b"]).kept == (), "its first request timed out"
+    cluster.bind(first, node)
+    second, *_ = cluster.job("k", 1, 3)
+    cluster.ask(second)
+    assert cluster.outcomes == ["bound", "bound"]
 
 
 def test_no_gang_follows_one_of_which_the_watch_does_not_show_the_bindings() -> None:

@@ -218,7 +218,7 @@ def placed(cluster: FakeCluster, name: str) -> None:
 
 def test_a_wait_is_observed_once_when_the_whole_gang_is_bound() -> None:
     cluster = FakeCluster({"a": 4})
-    cluster.adoption.adopt_nominations()
+    cluster.leading.begin()
     cluster.spec("j", 1, 1)
     names = cluster.job("j", 1, 1)
     cluster.now += 7
@@ -237,7 +237,7 @@ def test_the_wait_of_a_gang_is_not_over_when_its_pods_are_deleted_or_another_lea
     cluster = FakeCluster({"a": 4}, leads=False)
     placed(cluster, "j")
     assert cluster.waits == []
-    cluster.adoption.adopt_nominations()
+    cluster.leading.begin()
     cluster.delete(*cluster.job("k", 1, 1))
     one = cluster.pod("l", Role.PS, 0, Counts(1, 1))
     cluster.bind(one.name, "a")

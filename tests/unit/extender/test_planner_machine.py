@@ -121,10 +121,10 @@ class PlannerMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_remembered_of_pending_pods_is_what_a_fresh_look_finds(self) -> None:
-        nominations, state = self.cluster.nominations, self.cluster.state
-        remembered = {each.pod.uid: each for each in nominations.pending_nominations()}
+        pending, state = self.cluster.pending, self.cluster.state
+        remembered = {each.pod.uid: each for each in pending.planned()}
         state.reservations.touched_jobs = {f"uid-{job}" for job in JOBS}
-        assert remembered == {each.pod.uid: each for each in nominations.pending_nominations()}
+        assert remembered == {each.pod.uid: each for each in pending.planned()}
 
     def teardown(self) -> None:
         """Nothing fails any more: half-bound gangs are completed where there is room."""

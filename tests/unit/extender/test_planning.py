@@ -146,7 +146,7 @@ def test_the_invariant_checker_reports_a_node_with_less_than_is_reserved(
         "loses a pod": lambda cluster: cluster.delete("j-worker-0"),
         "loses its node": lambda cluster: cluster.lose_node("a"),
         "is not admitted": lambda cluster: cluster.node("a", 2, pool="other"),
-        "is another leader's": lambda cluster: cluster.adoption.release_all(),
+        "is another leader's": lambda cluster: cluster.leading.release_all(),
         "is about to be stopped": lambda cluster: cluster.rescale("j", 1, 1, leaving=True),
     },
 )
@@ -187,7 +187,7 @@ def test_calls_events_and_planning_from_many_threads_never_overcommit() -> None:
     nodes = {f"n{at}": 4 for at in range(6)}
     cluster = FakeCluster(nodes)
     cluster.planner._plan_now = cluster.planner.urgent.set
-    cluster.adoption.adopt_nominations()
+    cluster.leading.begin()
     thread = PlanningThread(cluster.planner)
     thread.start()
     faults: list[str] = []
@@ -246,7 +246,7 @@ def test_a_recreated_pod_of_the_same_name_is_not_the_one_that_was_answered() -> 
     assert cluster.ask(name).kept == ("a",)
     old = cluster.pods[name]
     rebuilt = cluster.change(old, uid="new")
-    assert cluster.nominations.find_waiting(old) is None
+    assert not cluster.pending.is_waiting(old)
     cluster.plan()
-    (pending,) = cluster.nominations.pending_nominations()
+    (pending,) = cluster.pending.planned()
     assert (pending.pod, pending.assumed) == (rebuilt, False)

@@ -28,7 +28,7 @@ def test_the_file_of_both_processes_has_a_section_for_the_extender(tmp_path: Pat
     text = """
     autoscaler: {unread: here}
     extender:
-      nominate: false
+      one-kind: false
       reservation-seconds: 7.5
       topology-labels: [topology.kubernetes.io/zone, rack]
     """
@@ -36,7 +36,7 @@ def test_the_file_of_both_processes_has_a_section_for_the_extender(tmp_path: Pat
     settings = parse([], {"OPTIMUS_CONFIG": str(path)})
     assert settings == Settings(
         config=path,
-        nominate=False,
+        one_kind=False,
         reservation_seconds=7.5,
         topology_labels=("topology.kubernetes.io/zone", "rack"),
     )
@@ -65,7 +65,7 @@ def test_what_both_processes_agree_on_is_read_from_the_autoscalers_variables() -
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     text = """
     extender:
-      nominate: maybe
+      one-kind: maybe
       reservation-seconds: 0
       topology-labels: [zone, a b]
       leader-identity: true
@@ -87,7 +87,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         )
     lines = str(caught.value).splitlines()
     assert lines == [
-        "extender.nominate 'maybe': true or false is expected",
+        "extender.one-kind 'maybe': true or false is expected",
         "extender.leader-identity True: a text is expected",
         "extender.threads: unknown",
         "extender.reservation-seconds: more than 0 is expected",

@@ -67,7 +67,7 @@ def call(tls: Tls, client: Callable[[socket.socket], object]) -> str:
     calling.start()
     try:
         ours.settimeout(LONG_SECONDS)
-        with tls.wrapped(ours) as secured:
+        with tls.newest().wrap_socket(ours, server_side=True) as secured:
             secured.do_handshake()
             return secured.recv(10).decode()
     except OSError as error:

@@ -1,7 +1,5 @@
 """kube-scheduler leaves out nodes by rules that neither pods nor nodes show."""
 
-from optimus.kube.pods import Pod
-from optimus.kube.results import Refused, Written
 from tests.unit.extender.fake_cluster import FakeCluster
 
 NODES = {"a": 2, "b": 2, "c": 2}
@@ -33,24 +31,3 @@ def test_a_gang_that_fits_on_the_nodes_offered_is_answered_once_all_were_asked_a
     answers = ask_all(cluster, names, ["a", "b"])
     assert answers[:3] == [()] * 3
     assert {*cluster.planned_nodes().values()} == {"a", "b"}
-
-
-def test_where_pods_are_only_scored_no_list_is_waited_for() -> None:
-    cluster = FakeCluster(NODES)
-    names = cluster.job("j", 1, 1)
-    cluster.planner.advance()
-    assert not any(each.compared for each in cluster.nominations.pending_nominations())
-    cluster.prioritize(cluster.pods[names[0]], ALL)
-    assert all(each.compared for each in cluster.nominations.pending_nominations())
-
-
-class Writer:
-    def __init__(self) -> None:
-        self.nominated: set[str] = set()
-
-    def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
-        self.nominated.add(pod.name)
-        return Written()
-
-    def requeue(self, pod: Pod, reason: str) -> Written | Refused:
-        raise AssertionError(f"{pod.name} is requeued: {reason}")

@@ -65,7 +65,7 @@ def test_a_pod_is_its_service_account(in_a_pod: Path) -> None:
     (in_a_pod / "token").write_text("one\n")
     trustme.CA().cert_pem.write_to_path(in_a_pod / "ca.crt")
     client = connect(user_agent="test", service_account=in_a_pod)
-    configuration = client._access.library().configuration
+    configuration = client.access.library().configuration
     assert configuration.host == "https://[fd00::1]:443"
     assert configuration.ssl_ca_cert == str(in_a_pod / "ca.crt")
     (in_a_pod / "token").write_text("second")

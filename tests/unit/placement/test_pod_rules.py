@@ -173,7 +173,7 @@ def test_a_spread_puts_as_many_in_each_zone() -> None:
     )
 
 
-def test_a_choice_that_leaves_too_few_nodes_is_taken_back() -> None:
+def test_the_last_group_goes_first_where_the_first_leaves_it_too_few_nodes() -> None:
     """The PS leaves two nodes to the workers only in the zone of one node; all are equally free."""
     whole = ReplicaSpec(Resources(cpu=4, pods=1))
     apart = PodRules(anti_affinity=(AffinityTerm("zone", app("a")),))

@@ -3,14 +3,14 @@
 import http.client
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
+from itertools import islice
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 from localcluster.faults import faults
-from localcluster.faults.streams import changed, error_status
 from localcluster.faults.traffic import Traffic
 from localcluster.kubeconfig import Credentials, tls_context
 
@@ -19,6 +19,7 @@ _SILENCE_SECONDS: Final = 600.0
 _HOP_BY_HOP: Final = frozenset(
     {"connection", "host", "keep-alive", "transfer-encoding", "content-length", "upgrade"}
 )
+_REASONS: Final = {409: "Conflict", 410: "Expired", 429: "TooManyRequests"}
 _BROKEN: Final = (OSError, http.client.HTTPException, ValueError, AttributeError)
 """What a connection raises that was closed under its reader."""
 
@@ -110,15 +111,11 @@ class ClientConnection(BaseHTTPRequestHandler):
                 traffic.pause(seconds)
                 self._cut(call, fault, 0)
             case faults.Restart():
-                traffic.server.restart()
+                traffic.kill_server()
                 self._cut(call, fault, 0)
             case faults.Kill(after_effect=False):
                 traffic.kill_client()
                 self._cut(call, fault, 0)
-            case faults.Compact(after_seconds=seconds):
-                traffic.pause(seconds)
-                traffic.server.compact()
-                self._pass(call, fault)
             case faults.Freeze(seconds=seconds):
                 traffic.freeze(seconds)
                 self._pass(call, fault)
@@ -197,8 +194,8 @@ class ClientConnection(BaseHTTPRequestHandler):
             self._send_head(response.status, [*upstream.headers, ("Transfer-Encoding", "chunked")])
             pieces: Iterator[bytes] = iter(lambda: response.read1(_PIECE_BYTES), b"")
             effect = fault.effect if fault else None
-            if isinstance(effect, faults.Stall | faults.Drop | faults.EndStream):
-                pieces = changed(pieces, effect, traffic.pause)
+            if isinstance(effect, faults.EndStream):
+                pieces = ended(pieces, effect)
             for piece in pieces:
                 traffic.wait_unfrozen()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
@@ -209,3 +206,25 @@ class ClientConnection(BaseHTTPRequestHandler):
         finally:
             traffic.remove_stream(cut)
             traffic.record(call, fault, response.status)
+
+
+def ended(pieces: Iterable[bytes], fault: faults.EndStream) -> Iterator[bytes]:
+    """Yield the first lines of a watch as far as the fault lets them pass, and its ERROR event."""
+    yield from islice(_whole_lines(pieces), fault.after_lines)
+    if fault.code is not None:
+        event = {"type": "ERROR", "object": error_status(fault.code)}
+        yield json.dumps(event).encode() + b"\n"
+
+
+def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+
+
+def error_status(code: int) -> dict[str, object]:
+    """Return the Status object that goes with a code."""
+    reason = _REASONS.get(code, "InternalError")
+    head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    return {**head, "message": f"an injected fault: {code}", "reason": reason, "code": code}

@@ -1,9 +1,7 @@
 """Faults between a client and an API server as values, and which call meets which fault.
 
-A fault is where (`Calls`: method, address, body), when (`nth`, `times`) and what. An
-`ErrorResponse`, a `Hang`, a `Cut`, a `Restart`, a `Kill` or a `Compact` happens to one call; a
-`Freeze` to all of them; a `Stall`, a `Drop`, an `EndStream` to the events of a watch that the call
-opens.
+A fault is where (`Calls`: method, address, body), when (`nth`, `times`) and what. A `Freeze`
+happens to all calls, an `EndStream` to the watch that a call opens, every other effect to one call.
 
 Every fault counts every call that it is about, also those that another fault takes: "the third
 patch" means the same whatever else is injected. The first fault in order that is due has the call.
@@ -11,7 +9,7 @@ patch" means the same whatever else is injected. The first fault in order that i
 
 import re
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Calls:
         re.compile(self.body)
 
     def match(self, call: Call) -> bool:
-        """Whether the call is one of them."""
+        """Tell whether the call is one of them."""
         return (
             call.method == self.method
             and re.search(self.target, call.target) is not None
@@ -89,29 +87,6 @@ class Kill:
 
 
 @dataclass(frozen=True)
-class Compact:
-    """The call is held for so long, then the server drops its history and gets it.
-
-    For the opening of a watch: the version that it names is too old by then."""
-
-    after_seconds: float
-
-
-@dataclass(frozen=True)
-class Stall:
-    """All events of the watch come so much later, in order."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Drop:
-    """The first so many events of the watch are lost."""
-
-    lines: int
-
-
-@dataclass(frozen=True)
 class EndStream:
     """After this many events the watch is cut, or ends with an ERROR event of `code`."""
 
@@ -119,8 +94,7 @@ class EndStream:
     code: int | None = None
 
 
-StreamFault: TypeAlias = Stall | Drop | EndStream
-Effect: TypeAlias = ErrorResponse | Hang | Cut | Freeze | Restart | Kill | Compact | StreamFault
+Effect: TypeAlias = ErrorResponse | Hang | Cut | Freeze | Restart | Kill | EndStream
 
 
 @dataclass(frozen=True)
@@ -141,39 +115,28 @@ class Fault:
             raise ValueError(f"calls are counted from 1, not nth={self.nth}, times={self.times}")
 
 
-@dataclass(frozen=True)
 class Plan:
     """Faults, how many calls each has counted so far, and which have begun to count."""
 
-    faults: tuple[Fault, ...] = ()
-    counted: tuple[int, ...] = ()
-    begun: tuple[bool, ...] = ()
+    def __init__(self, *faults: Fault) -> None:
+        self._faults = faults
+        self._counted = [0] * len(faults)
+        self._begun = [fault.after is None for fault in faults]
 
-    @classmethod
-    def of(cls, *faults: Fault) -> Self:
-        """Return a plan that has counted nothing yet."""
-        return cls(faults, (0,) * len(faults), tuple(fault.after is None for fault in faults))
-
-    def meet(self, call: Call) -> "tuple[Plan, Fault | None]":
-        """Return the plan after this call, and the fault that the call meets."""
-        matches = [
-            has_begun and fault.where.match(call)
-            for fault, has_begun in zip(self.faults, self.begun, strict=True)
-        ]
-        counted = tuple(count + match for count, match in zip(self.counted, matches, strict=True))
-        due = (
-            fault
-            for fault, match, count in zip(self.faults, matches, counted, strict=True)
-            if match and fault.nth <= count < fault.nth + fault.times
-        )
-        begun = tuple(
-            has_begun or (fault.after is not None and fault.after.match(call))
-            for fault, has_begun in zip(self.faults, self.begun, strict=True)
-        )
-        return Plan(self.faults, counted, begun), next(due, None)
+    def meet(self, call: Call) -> Fault | None:
+        """Count a call; return the fault that it meets."""
+        met: Fault | None = None
+        for index, fault in enumerate(self._faults):
+            if not self._begun[index]:
+                self._begun[index] = fault.after is not None and fault.after.match(call)
+            elif fault.where.match(call):
+                self._counted[index] += 1
+                if met is None and 0 <= self._counted[index] - fault.nth < fault.times:
+                    met = fault
+        return met
 
     @property
     def is_spent(self) -> bool:
         """Whether every fault has happened as often as planned."""
-        pairs = zip(self.faults, self.counted, strict=True)
+        pairs = zip(self._faults, self._counted, strict=True)
         return all(count >= fault.nth + fault.times - 1 for fault, count in pairs)

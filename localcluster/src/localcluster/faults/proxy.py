@@ -7,21 +7,22 @@ they come. Every call is recorded with the server's status, so a test can say wh
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Self
 
 from localcluster.faults.connection import ClientConnection
-from localcluster.faults.traffic import Server, Traffic
+from localcluster.faults.traffic import Traffic
 from localcluster.kubeconfig import Credentials, write_kubeconfig
 
 
 class FaultProxy(Traffic):
     """Listens from entering to leaving the `with` block. Safe to use from several threads."""
 
-    def __init__(self, credentials: Credentials, server: Server) -> None:
-        super().__init__(credentials, server)
+    def __init__(self, credentials: Credentials, kill_server: Callable[[], object]) -> None:
+        super().__init__(credentials, kill_server)
         handler = type("_Connection", (ClientConnection,), {"traffic": self})
         self._listener = _Listener(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(

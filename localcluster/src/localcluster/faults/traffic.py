@@ -4,22 +4,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from localcluster.faults.faults import Call, Fault, Plan
 from localcluster.kubeconfig import Credentials
 
 _POLL_SECONDS = 0.02
-
-
-class Server(Protocol):
-    """What faults do to the server itself; `localcluster.faults.cluster` implements it."""
-
-    def restart(self) -> None:
-        """Kill it; its supervisor starts it again."""
-
-    def compact(self) -> None:
-        """Make it drop its history."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +25,9 @@ class ServedCall:
 class Traffic:
     """Safe to use from several threads."""
 
-    def __init__(self, credentials: Credentials, server: Server) -> None:
-        self.credentials, self.server = credentials, server
+    def __init__(self, credentials: Credentials, kill_server: Callable[[], object]) -> None:
+        """Calls go to the server of these credentials; `kill_server` is how a `Restart` ends it."""
+        self.credentials, self.kill_server = credentials, kill_server
         self.kill_client: Callable[[], None] = lambda: None
         """How a `Kill` ends the process whose calls these are."""
 
@@ -56,7 +46,7 @@ class Traffic:
     def inject(self, *faults: Fault) -> None:
         """Replace the faults that calls meet from now on, and forget the calls served."""
         with self._lock:
-            self._plan, self._calls = Plan.of(*faults), []
+            self._plan, self._calls = Plan(*faults), []
 
     @property
     def is_spent(self) -> bool:
@@ -81,8 +71,7 @@ class Traffic:
         """Count a call; return the fault that it meets."""
         self.on_call(call)
         with self._lock:
-            self._plan, fault = self._plan.meet(call)
-        return fault
+            return self._plan.meet(call)
 
     def record(self, call: Call, fault: Fault | None, status: int) -> None:
         """Record a call that has ended."""

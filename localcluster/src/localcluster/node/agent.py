@@ -85,7 +85,7 @@ class Agent:
     def log(
         self, namespace: str, pod: str, container: str, *, previous: bool
     ) -> tuple[Path, LogFile | None] | str:
-        """A container's log and its live file, or a sentence why there is none."""
+        """Return a container's log and its live file, or a sentence why there is none."""
         with self._mutex:
             runners = list(self._runners.values())
         named = [

@@ -28,12 +28,12 @@ class ClusterObjects:
         self._mutex = threading.Lock()
 
     def config_map(self, namespace: str, name: str) -> Mapping[str, str]:
-        """The texts of a config map by key. Raises Unresolved when there is none."""
+        """Return the texts of a config map by key. Raises Unresolved when there is none."""
         text: Mapping[str, str] | None = self._read("configmaps", namespace, name).get("data")
         return text or {}
 
     def secret(self, namespace: str, name: str, *, optional: bool) -> Mapping[str, str]:
-        """The texts of a Secret by key; of an optional one that is not there, none. Raises
+        """Return the texts of a Secret by key; of an optional one that is not there, none. Raises
         Unresolved for one that is missing, or holds what is no text."""
         try:
             values: Mapping[str, str] = self._read("secrets", namespace, name).get("data") or {}
@@ -54,7 +54,7 @@ class ClusterObjects:
         return self._read("persistentvolumes", "", volume_name)
 
     def token(self, pod: Json, lifetime_seconds: int = _TOKEN_SECONDS) -> str:
-        """A token of the pod's ServiceAccount, bound to the pod. Raises Unresolved."""
+        """Return a token of the pod's ServiceAccount, bound to the pod. Raises Unresolved."""
         key = (pod["metadata"]["uid"], lifetime_seconds)
         with self._mutex:
             held = self._tokens.get(key)

@@ -81,7 +81,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def _base_variables(pod: Json, image: Environment, context: LaunchContext) -> dict[str, str]:
-    """A clean set of variables and the image's own, before those of the container."""
+    """Return a clean set of variables and the image's own, before those of the container."""
     return {
         "PATH": ":".join([*image.path, _SYSTEM_PATH]),
         "HOME": str(context.scratch),
@@ -96,7 +96,7 @@ def _base_variables(pod: Json, image: Environment, context: LaunchContext) -> di
 
 
 def _from_config_maps(pod: Json, container: Json, objects: ClusterObjects) -> dict[str, str]:
-    """The variables of `envFrom`; of two with one name the later wins. Raises Unresolved."""
+    """Return the variables of `envFrom`; of two with one name the later wins. Raises Unresolved."""
     values: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         reference, prefix = source["configMapRef"], source.get("prefix") or ""
@@ -113,7 +113,7 @@ def _from_config_maps(pod: Json, container: Json, objects: ClusterObjects) -> di
 def _resolve(
     pod: Json, container: Json, base: Mapping[str, str], peers: PeerAddresses
 ) -> dict[str, str]:
-    """All variables of a container, in order: a value may refer to those before it."""
+    """Return all variables of a container, in order: a value may refer to those before it."""
     entries = container.get("env") or ()
     literals = {
         each["name"]: each.get("value") or "" for each in entries if "valueFrom" not in each

@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _left(self) -> bool:
-        """Whether the reader has closed: a request has no body, so readable means closed."""
+        """Tell whether the reader has closed: a request has no body, so readable means closed."""
         connection: socket.socket = self.connection
         readable, _, _ = select.select([connection], [], [], 0)
         return bool(readable)

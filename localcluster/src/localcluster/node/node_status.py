@@ -112,7 +112,7 @@ class NodeRegistrar(threading.Thread):
 
 
 def node_labels(node: NodeSpec) -> dict[str, str]:
-    """A node's labels: those that every kubelet sets, then its own."""
+    """Return a node's labels: those that every kubelet sets, then its own."""
     return {
         "kubernetes.io/hostname": node.name,
         "kubernetes.io/os": "linux",

@@ -47,7 +47,7 @@ class PeerAddresses:
                     self._release(port)
 
     def port(self, pod: Json, host: str, port: int) -> int:
-        """The local port of a service, with or without namespace, in the run of this pod."""
+        """Return the local port of a service, with or without namespace, in the run of this pod."""
         service = (host.partition(".")[0], port)
         with self._mutex:
             run = self._by_run.setdefault(_run_key(pod), {})
@@ -56,7 +56,7 @@ class PeerAddresses:
             return run[service]
 
     def rewrite(self, pod: Json, variables: Mapping[str, str]) -> dict[str, str]:
-        """The variables that name peers, each address turned into a local one.
+        """Return the variables that name peers, each address turned into a local one.
 
         A value that is not what the operator writes stays as it is: its program will report it."""
         if not is_training_replica(pod):

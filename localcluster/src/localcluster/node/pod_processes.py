@@ -1,6 +1,5 @@
 """One pod on this machine: its folder, volumes, ports, processes, probes and logs."""
 
-import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -28,7 +27,6 @@ PORTS_ANNOTATION: Final = "localcluster/ports"
 
 # The operator's own port of a replica is rewritten by `peer_addresses`.
 _CLUSTER_PORTS: Final = {"tfjob-port", "mxjob-port"}
-_KEPT_LOGS: Final = 40
 
 Post = Callable[[Event], None]
 
@@ -90,20 +88,7 @@ class PodProcesses:
         for port in self._ports.values():
             self._machine.ports.release(port)
         self._machine.objects.forget(self._spec.uid)
-        self._keep_logs()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _keep_logs(self) -> None:
-        """Keep the logs of the last forty pods under `ended/`, for diagnosis."""
-        ended = self._machine.pods_dir.with_name("ended")
-        target = ended / f"{self._spec.namespace}_{self._spec.name}_{self._spec.uid}"
-        with contextlib.suppress(OSError):
-            ended.mkdir(exist_ok=True)
-            (self.folder / "logs").rename(target)
-            target.touch()
-            oldest_first = sorted(ended.iterdir(), key=lambda each: each.stat().st_mtime)
-            for each in oldest_first[:-_KEPT_LOGS]:
-                shutil.rmtree(each, ignore_errors=True)
 
     def _open_ports(self) -> None:
         replica = is_training_replica(self.pod)
@@ -170,11 +155,11 @@ class PodProcesses:
             prober.stop()
 
     def log_path(self, container: str, attempt: int) -> Path:
-        """The file of one run's log."""
+        """Return the file of one run's log."""
         return self.folder / "logs" / container / f"{attempt}.log"
 
     def live_log(self, container: str, attempt: int) -> LogFile | None:
-        """The log of a run while it may still grow."""
+        """Return the log of a run while it may still grow."""
         newest, log = self._logs.get(container, (-1, None))
         return log if newest == attempt else None
 

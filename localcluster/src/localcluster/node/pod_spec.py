@@ -66,7 +66,7 @@ class PodSpec:
     main: tuple[ContainerSpec, ...]
 
     def container(self, name: str) -> ContainerSpec:
-        """The container of this name."""
+        """Return the container of this name."""
         return next(each for each in self.sidecars + self.main if each.name == name)
 
 
@@ -90,13 +90,13 @@ def parse_pod(pod: Json) -> PodSpec:
 
 
 def containers_of(pod: Json) -> list[Json]:
-    """All containers as written, sidecars first."""
+    """Return all containers as written, sidecars first."""
     spec = pod["spec"]
     return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
 
 
 def owner(pod: Json) -> Json | None:
-    """The reference to the object that controls a pod, if one does."""
+    """Return the reference to the object that controls a pod, if one does."""
     references = pod["metadata"].get("ownerReferences") or ()
     return next((each for each in references if each.get("controller")), None)
 
@@ -109,12 +109,12 @@ def declared_ports(pod: Json) -> Iterator[tuple[int, str]]:
 
 
 def volume_type(volume: Json) -> str:
-    """The key that says what a volume is; "emptyDir" when there is none."""
+    """Return the key that says what a volume is; "emptyDir" when there is none."""
     return next((key for key in volume if key != "name"), "emptyDir")
 
 
 def field_value(pod: Json, path: str) -> str:
-    """The value of a `fieldRef`. Raises Unresolved for a field that is not known here."""
+    """Return the value of a `fieldRef`. Raises Unresolved for a field that is not known here."""
     metadata, spec = pod["metadata"], pod["spec"]
     values = {
         "metadata.name": metadata["name"],
@@ -135,7 +135,7 @@ def field_value(pod: Json, path: str) -> str:
 
 
 def unsupported(pod: Json) -> str | None:
-    """Why a pod cannot be run on a process node; None when it can."""
+    """Return why a pod cannot be run on a process node; None when it can."""
     reasons = list(_unsupported(pod))
     return f"process nodes do not support {'; nor '.join(reasons)}" if reasons else None
 

@@ -44,7 +44,7 @@ class RunnerContext:
 
 
 def now() -> Moment:
-    """The present instant."""
+    """Return the present instant."""
     return Moment(time.time(), time.monotonic())
 
 
@@ -89,7 +89,7 @@ class PodRunner(threading.Thread):
         self._queue.put(None)
 
     def log(self, container: str, *, previous: bool) -> tuple[Path, LogFile | None] | str:
-        """A container's log and its live file, or a sentence why there is none."""
+        """Return a container's log and its live file, or a sentence why there is none."""
         where = f'container "{container}" in pod "{self.spec.name}"'
         record = next((each for each in self._machine.records if each.spec.name == container), None)
         if record is None:
@@ -202,7 +202,7 @@ class PodRunner(threading.Thread):
 
 
 def _grace_left(pod: dict[str, Any], *, first: bool) -> float | None:
-    """The grace in seconds of a pod being deleted; None when it is not being deleted."""
+    """Return the grace in seconds of a pod being deleted; None when it is not being deleted."""
     deadline = pod["metadata"].get("deletionTimestamp")
     if deadline is None:
         return None

@@ -101,7 +101,7 @@ class PodMachine:
         return self._out
 
     def next_wake(self) -> float | None:
-        """The monotonic second at which a Tick is due; None when only events matter."""
+        """Return the monotonic second at which a Tick is due; None when only events matter."""
         if self._gone:
             return None
         times = [
@@ -116,7 +116,7 @@ class PodMachine:
         return min(times, default=None)
 
     def status(self, now: Moment) -> dict[str, Any]:
-        """The pod's status as a kubelet would write it."""
+        """Return the pod's status as a kubelet would write it."""
         if self._written is not None:
             return self._written
         if self._rejection is not None:

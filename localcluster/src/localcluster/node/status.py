@@ -63,7 +63,7 @@ class Conditions:
 def phase_of(
     sidecars: Sequence[ContainerRecord], main: Sequence[ContainerRecord], restart_policy: str
 ) -> str:
-    """The phase of a pod that is being run: Pending, Running, Succeeded or Failed."""
+    """Return the phase of a pod that is being run: Pending, Running, Succeeded or Failed."""
     # A container in back-off counts as the ended run that it waits to repeat, as in a kubelet.
     waits = any(isinstance(each.state, Waiting) and each.last is None for each in main)
     if waits or not all(each.started_once for each in sidecars):
@@ -83,7 +83,7 @@ def terminal_phase(main: Sequence[ContainerRecord]) -> str:
 def pod_status(
     uid: str, started_at: float, containers: Sequence[ContainerRecord], phase: str
 ) -> dict[str, Any]:
-    """The whole status but its conditions, as the body of a patch of `pods/status`."""
+    """Return the whole status but its conditions, as the body of a patch of `pods/status`."""
     written = {
         sidecar: [
             _container_status(uid, each) for each in containers if each.spec.sidecar is sidecar

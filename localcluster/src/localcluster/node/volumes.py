@@ -59,7 +59,7 @@ class PodVolumes:
             self._closed = True
 
     def folders(self, container: Json) -> dict[str, str]:
-        """The local folder or file of each mount path of a container."""
+        """Return the local folder or file of each mount path of a container."""
         return {
             mount["mountPath"]: str(self._folders[mount["name"]])
             for mount in container.get("volumeMounts") or ()
@@ -116,7 +116,7 @@ class PodVolumes:
         return files
 
     def _token(self, projection: Json, pod: Json, folder: Path) -> Files:
-        """The token, and a kubeconfig beside it: the fixed path does not exist here."""
+        """Return the token, and a kubeconfig beside it: the fixed path does not exist here."""
         token = self._objects.token(pod, int(projection.get("expirationSeconds") or 3600))
         path = folder / projection["path"]
         server, ca_pem = self._server
@@ -142,7 +142,7 @@ class PodVolumes:
 
 
 def _chosen(values: Mapping[str, str], source: Json, what: str) -> Files:
-    """All texts, or those that a volume's items name, by path."""
+    """Return all texts, or those that a volume's items name, by path."""
     keys = [(each["key"], each["path"]) for each in source.get("items") or ()]
     missing = [key for key, _ in keys if key not in values]
     if missing:
@@ -151,7 +151,7 @@ def _chosen(values: Mapping[str, str], source: Json, what: str) -> Files:
 
 
 def _fields(source: Json, pod: Json) -> Files:
-    """The fields of the pod that a downward API volume shows."""
+    """Return the fields of the pod that a downward API volume shows."""
     items = source.get("items") or ()
     return {item["path"]: field_value(pod, item["fieldRef"]["fieldPath"]) for item in items}
 

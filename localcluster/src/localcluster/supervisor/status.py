@@ -1,12 +1,10 @@
-"""What a supervisor writes to files: the status of its components and what happened to them."""
+"""What a supervisor writes: the status of its components, and a line on each event."""
 
-import json
 import signal
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -52,7 +50,7 @@ class ClusterStatus:
 
 
 def read_status(paths: ClusterPaths) -> ClusterStatus | None:
-    """The last status of the cluster in this state folder; None where there is none."""
+    """Return the last status of the cluster in this state folder; None where there is none."""
     body = read_json(paths.status)
     try:
         return None if body is None else msgspec.convert(body, ClusterStatus)
@@ -71,25 +69,8 @@ def end_recorded(paths: ClusterPaths) -> None:
             return
 
 
-def read_events(paths: ClusterPaths, last: int) -> list[dict[str, Any]]:
-    """The last events, oldest first; a line that was cut, by a full disk or a kill, is left out."""
-    try:
-        lines = paths.events.read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [each for line in lines[-last:] if (each := _parsed(line)) is not None]
-
-
-def _parsed(line: str) -> dict[str, Any] | None:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) else None
-
-
 class StatusWriter:
-    """Writes status and events. Every write replaces the status as a whole.
+    """Writes the status and prints events. Every write replaces the status as a whole.
 
     What cannot be written, on a full disk, is left out: the cluster goes on."""
 
@@ -107,11 +88,8 @@ class StatusWriter:
         self._write(replace(self._status, phase=phase, reason=reason))
 
     def event(self, subject: str, what: str, detail: str = "") -> None:
-        """Append one line to the events, with the time of day in UTC."""
+        """Print what happened, with the time of day in UTC; the supervisor's log keeps it."""
         instant = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"at": instant, "subject": subject, "event": what, "detail": detail}
-        with suppress(OSError), self._paths.events.open("a") as stream:
-            stream.write(json.dumps(line) + "\n")
         with suppress(OSError):
             print(f"{instant} {subject}: {what}{': ' if detail else ''}{detail}", flush=True)
 

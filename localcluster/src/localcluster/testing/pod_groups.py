@@ -25,7 +25,7 @@ class PodGroups(NamedTuple):
         return f"/apis/{GROUP}/{self.version}"
 
     def flags(self, *names: str) -> dict[str, tuple[str, ...]]:
-        """The flags for PodGroups of these components of the control plane, or of all."""
+        """Return the flags for PodGroups of these components of the control plane, or of all."""
         flags: dict[str, tuple[str, ...]] = {
             "kube-apiserver": (self.gates, f"--runtime-config={GROUP}/{self.version}=true"),
             "kube-controller-manager": ("--feature-gates=GenericWorkload=true",),
@@ -35,7 +35,7 @@ class PodGroups(NamedTuple):
 
 
 def pod_groups() -> PodGroups:
-    """Those of the release that tests and benchmarks run."""
+    """Return those of the release that tests and benchmarks run."""
     release = os.environ.get(KUBERNETES_VARIABLE) or DEFAULT_KUBERNETES
     if release.startswith("1.36."):
         return PodGroups("v1alpha2", "--feature-gates=GenericWorkload=true,GangScheduling=true")

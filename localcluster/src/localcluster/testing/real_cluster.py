@@ -45,7 +45,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
-    """A control plane with four equal nodes, shared by all tests of the run."""
+    """Yield a control plane with four equal nodes, shared by all tests of the run."""
     stash = request.config.stash
     nodes = numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})
     with LocalCluster("e2e", nodes, images=stash[_ENVIRONMENTS]) as running, shown(running):
@@ -66,5 +66,5 @@ def namespace(cluster: LocalCluster) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def frameworks(request: pytest.FixtureRequest) -> Mapping[str, Path | str]:
-    """The environments of the framework examples, also known to the shared nodes."""
+    """Return the environments of the framework examples, also known to the shared nodes."""
     return request.config.stash[_ENVIRONMENTS]

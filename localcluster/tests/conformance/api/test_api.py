@@ -1,4 +1,4 @@
-"""Objects: defaults, patches, versions, watches, subresources, deletion, quotas."""
+"""Objects: defaults, patches, versions, watches, subresources, deletion."""
 
 from typing import Any
 
@@ -145,17 +145,3 @@ def test_an_evicted_pod_goes(api: Api) -> None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     api.calls.create(api.path("pods", "p", "eviction"), eviction)
     assert api.find("pods", "p") is None
-
-
-def test_a_quota_limits_a_namespace_and_says_what_is_used(api: Api) -> None:
-    hard = {"pods": "2", "requests.cpu": "1500m"}
-    api.create("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
-
-    def used() -> Any:
-        return (api.get("resourcequotas", "q").get("status") or {}).get("used")
-
-    eventually(lambda: used() == {"pods": "0", "requests.cpu": "0"}, "nothing is used")
-    api.create("pods", pod("a"))
-    with pytest.raises(KubeError, match="exceeded quota: q, requested: requests"):
-        api.create("pods", pod("b"))
-    eventually(lambda: used() == {"pods": "1", "requests.cpu": "1"}, "one is used")

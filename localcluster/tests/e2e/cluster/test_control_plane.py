@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.errors import ClusterError, KubectlError
+from localcluster.errors import KubectlError
 from localcluster.kubeconfig import read_kubeconfig, tls_context
 from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive
 from localcluster.specs import NodeSpec, Taint, numbered_nodes
-from localcluster.supervisor.status import read_events, read_status
+from localcluster.supervisor.status import read_status
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import wait_until
 
@@ -87,12 +87,6 @@ class TestACluster:
         ]
         assert ("optimus.dl/training", "yes", "NoSchedule") in taints
 
-    def test_it_serves_all_kinds_of_training_jobs(self, own: LocalCluster) -> None:
-        served = own.kubectl("api-resources", "--api-group=kubeflow.org", "-o", "name").split()
-        assert set(served) == {
-            f"{each}.kubeflow.org" for each in ("tfjobs", "mxjobs", "pytorchjobs")
-        }
-
     def test_it_listens_on_loopback_alone(self, own: LocalCluster) -> None:
         addresses = [
             address for process in own.status.processes() for address in listening(process.pid)
@@ -109,34 +103,14 @@ class TestACluster:
         with refused.value:
             assert refused.value.code == 403
 
-    def test_the_python_client_works_with_it(self, own: LocalCluster) -> None:
-        from kubernetes.client import CoreV1Api
-
-        with own.api_client() as client:
-            nodes = CoreV1Api(client).list_node().items
-            names = {node.metadata.name for node in nodes if node.metadata}
-        assert names == {"plain", "special"}
-
-    def test_a_failed_kubectl_says_what_the_server_said(self, own: LocalCluster) -> None:
-        with pytest.raises(KubectlError, match='pods "absent" not found'):
-            own.kubectl("get", "pod", "absent")
-
-    def test_an_unknown_component_is_named_with_those_there_are(self, own: LocalCluster) -> None:
-        with pytest.raises(
-            ClusterError, match=r"no component 'nonsense'; there are etcd, kube-apiserver"
-        ):
-            own.kill("nonsense")
-
 
 class TestAComponentThatDies:
-    @pytest.mark.parametrize("component", [*sorted(CONTROL_PLANE), "node-agent"])
+    @pytest.mark.parametrize("component", ["kube-apiserver", "node-agent"])
     def test_it_is_started_again_and_reported(self, own: LocalCluster, component: str) -> None:
         before = own.components[component].restarts
         own.wait_restarted(component, own.kill(component))
         assert own.components[component].restarts == before + 1
         assert own.components[component].last_exit == "was killed by signal 9"
-        events = read_events(own.paths, 200)
-        assert any(each["subject"] == component and each["event"] == "died" for each in events)
 
     def test_what_was_stored_survives_the_store(self, own: LocalCluster) -> None:
         own.kubectl("create", "configmap", "kept", "--from-literal=a=1")
@@ -266,8 +240,3 @@ def _command(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300
     )
-
-
-def _component_started(state: Path, name: str) -> bool:
-    status = read_status(ClusterPaths(state))
-    return status is not None and name in status.components

@@ -16,6 +16,13 @@ from localcluster.specs import Backend, NodeSpec
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import wait_until
 
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "one"},
+    "spec": {"selector": {"matchLabels": {"app": "said"}}, "minAvailable": 1},
+}
+
 
 def pod(name: str, script: str, sign: Path) -> str:
     """A manifest of a pod that runs a script; the folder of `sign` is at /sign."""
@@ -78,7 +85,7 @@ def test_a_node_is_drained(embedded: LocalCluster, tmp_path: Path) -> None:
     kubectl = embedded.kubectl
     kubectl("apply", "-f", "-", stdin=pod("drained", "exec sleep 600", tmp_path / "sign"))
     kubectl("wait", "--for=condition=Ready", "pod/drained", "--timeout=180s")
-    kubectl("create", "pdb", "one", "--selector=app=said", "--min-available=1")
+    kubectl("apply", "-f", "-", stdin=json.dumps(BUDGET))
     drain = ("drain", "n1", "--force", "--grace-period=1")
     with pytest.raises(KubectlError, match="disruption budget"):
         kubectl(*drain, "--timeout=2s")

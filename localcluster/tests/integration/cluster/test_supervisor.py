@@ -16,7 +16,7 @@ import pytest
 from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive, identify
 from localcluster.storage import write_json
-from localcluster.supervisor.status import ClusterStatus, end_recorded, read_events, read_status
+from localcluster.supervisor.status import ClusterStatus, end_recorded, read_status
 from localcluster.testing.waiting import wait_until
 
 LOCALCLUSTER = Path(__file__).resolve().parents[3]
@@ -65,7 +65,10 @@ class Run:
         return process
 
     def events(self) -> list[tuple[str, str]]:
-        return [(each["subject"], each["event"]) for each in read_events(self.paths, 1000)]
+        """Return the component and what happened to it, line by line of the log."""
+        lines = (self.paths.root / "driver.log").read_text().splitlines()
+        parts = [line.partition(" ")[2].split(": ") for line in lines if ": " in line]
+        return [(subject, what) for subject, what, *_ in parts]
 
     def wait(self, phase: str) -> "Run":
         eventually(lambda: self.status.phase == phase)
@@ -123,10 +126,6 @@ class TestStart:
         run.start([[("unlucky", script, "ready")]]).wait("port taken")
         assert run.status.reason == "unlucky lost its port to another program"
 
-    def test_a_program_that_does_not_exist_is_reported_as_such(self, run: Run) -> None:
-        run.start([[("absent", "exec /no/such/program", "ready")]]).wait("failed")
-        assert "/no/such/program" in run.status.reason
-
 
 class TestDeadComponents:
     def test_a_killed_component_is_restarted_and_the_others_are_not(self, run: Run) -> None:
@@ -140,15 +139,6 @@ class TestDeadComponents:
         assert run.pid("b") == other
         assert run.status.components["a"].last_exit == "was killed by signal 9"
         assert ("a", "died") in run.events()
-
-    def test_after_the_start_a_failing_component_is_restarted_without_limit(self, run: Run) -> None:
-        flag = run.paths.root / "die"
-        script = f"echo ready; while [ ! -e {flag} ]; do sleep 0.02; done; exit 1"
-        run.start([[("a", script, "ready"), ("b", FOREVER, "ready")]]).wait("running")
-        flag.touch()
-        eventually(lambda: run.status.components["a"].restarts >= 2)
-        assert run.status.phase == "running"
-        assert run.status.components["b"].ready
 
     def test_readiness_is_not_read_from_log_lines_of_an_earlier_run(self, run: Run) -> None:
         marker = run.paths.root / "again"
@@ -184,12 +174,6 @@ class TestStop:
         run.end()
         assert not alive(child)
         assert ("stubborn", "killed") in run.events()
-
-    def test_a_signal_during_the_start_ends_it_too(self, run: Run) -> None:
-        run.start([[("never", "exec sleep 1000", "ready")]])
-        eventually(lambda: ("never", "started") in run.events())
-        run.end()
-        assert run.status.phase == "stopped"
 
     def test_the_end_of_the_owner_ends_all(self, run: Run) -> None:
         read_end, write_end = os.pipe()

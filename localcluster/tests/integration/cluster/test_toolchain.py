@@ -3,11 +3,7 @@
 import threading
 from pathlib import Path
 
-import pytest
-
 from localcluster.binaries.toolchain import machine_go
-from localcluster.commands import run
-from localcluster.errors import BuildError
 from localcluster.progress import PlainProgress
 from localcluster.storage import publish
 from tests.cases import cases
@@ -37,26 +33,6 @@ def test_the_machines_go_is_taken(tmp_path: Path, script: str, taken: bool) -> N
 
 def test_a_machine_without_go_has_none() -> None:
     assert machine_go((1, 26, 0), lambda name: None) is None
-
-
-class TestACommand:
-    def test_reads_what_it_wrote(self) -> None:
-        assert run(["/bin/echo", "hello"], 180) == "hello\n"
-
-    @cases(
-        ("command", "sentence"),
-        {
-            "it fails": (["/bin/sh", "-c", "echo why >&2; exit 7"], "ended with status 7:\nwhy"),
-            "it does not exist": (["/no/such/program"], "could not be started"),
-        },
-    )
-    def test_that_fails_says_why(self, command: list[str], sentence: str) -> None:
-        with pytest.raises(BuildError, match=sentence):
-            run(command, 180)
-
-    def test_that_hangs_is_ended(self) -> None:
-        with pytest.raises(BuildError, match="did not end within 0 s"):
-            run(["/bin/sleep", "1000"], 0.1)
 
 
 def test_two_builders_of_one_folder_build_once(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ killed."""
 import os
 import queue
 import select
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -78,12 +77,6 @@ def test_a_missing_working_folder_is_reported_in_the_log(
     assert "cannot be started" in log
 
 
-def test_a_container_has_exactly_the_given_variables(table: ProcessTable, tmp_path: Path) -> None:
-    launch = Launch("/usr/bin/env", ("env",), {"LANG": "C.UTF-8", "ONLY": "this"}, str(tmp_path))
-    _, log = run(table, launch, tmp_path)
-    assert [line.split(" ", 3)[3] for line in log.splitlines()] == ["LANG=C.UTF-8", "ONLY=this"]
-
-
 def test_the_rest_of_a_group_ends_with_its_first_process(
     table: ProcessTable, tmp_path: Path
 ) -> None:
@@ -154,15 +147,3 @@ def _wait_gone(pidfd: int) -> None:
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     assert poll.poll(180_000), "the process is still there"
-
-
-def test_end_all_sends_sigterm_and_then_sigkill(tmp_path: Path) -> None:
-    table, ended = ProcessTable(), queue.Queue[int]()
-    stubborn = "trap '' TERM; echo up; while true; do sleep 0.05; done"
-    for index, script in enumerate(("echo up; exec sleep 1000", stubborn)):
-        log = LogFile(tmp_path / str(index))
-        table.start(str(index), shell(script, tmp_path), log, ended.put)
-        with log.changed:
-            assert log.changed.wait_for(log.path.read_text, 180)
-    table.end_all(2.0)
-    assert {ended.get(timeout=180), ended.get(timeout=180)} == {128 + signal.SIGTERM, 137}

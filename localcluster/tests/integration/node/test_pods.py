@@ -7,11 +7,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from localcluster.node import lifecycle as life
 from localcluster.node.pod_processes import PORTS_ANNOTATION
-from optimus.kube.errors import ErrorKind
 from tests.cases import cases
 from tests.integration.node.machine import NodeHarness
 from tests.unit.node.pods import container, pod
@@ -38,20 +35,6 @@ def test_a_pod_succeeds_and_its_log_can_be_read(node_harness: NodeHarness) -> No
     assert (terminated["exitCode"], terminated["reason"]) == (0, "Completed")
 
 
-def test_the_agents_own_variables_do_not_reach_a_container(
-    node_harness: NodeHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:1")
-    log = (
-        node_harness.run(pod(script("env; echo done"), restartPolicy="Never"))
-        .wait_phase("Succeeded")
-        .wait_log("done")
-    )
-    names = {line.split(" ", 3)[3].partition("=")[0] for line in log.splitlines()}
-    assert "HTTPS_PROXY" not in names
-    assert {"PATH", "HOME", "TMPDIR", "KUBERNETES_SERVICE_HOST"} <= names
-
-
 def test_restarts_are_counted_and_the_previous_log_is_kept(node_harness: NodeHarness) -> None:
     running = node_harness.run(pod(script("echo run; exit 1"), restartPolicy="Always"))
     node_harness.api.wait(lambda: running.container().get("restartCount", 0) >= 3)
@@ -69,6 +52,7 @@ def test_sigterm_grace_and_sigkill_of_a_deleted_pod(node_harness: NodeHarness) -
     running = node_harness.run(pod(script(f"trap 'echo asked' TERM; echo up; {SLEEP}")))
     running.wait_log("up")
     running.delete(3)
+    running.wait_log("asked")
     node_harness.api.wait(lambda: bool(node_harness.api.of("delete")))
     path, options = node_harness.api.of("delete")[0]
     assert path == running.path
@@ -76,17 +60,6 @@ def test_sigterm_grace_and_sigkill_of_a_deleted_pod(node_harness: NodeHarness) -
     running.runner.post(life.Vanished())
     assert node_harness.forgotten.wait(180)
     assert not (node_harness.folder / "pods" / "u1").exists()
-    assert "asked" in (node_harness.folder / "ended" / "ns_p_u1" / "main" / "0.log").read_text()
-
-
-def test_a_deleted_pod_writes_its_final_phase_before_it_is_removed(
-    node_harness: NodeHarness,
-) -> None:
-    running = node_harness.run(pod(script(f"trap 'exit 0' TERM; echo up; {SLEEP}")))
-    running.wait_log("up")
-    running.delete(30)
-    node_harness.api.wait(lambda: bool(node_harness.api.of("delete")))
-    assert node_harness.api.phases[-1] == "Succeeded"
 
 
 def test_volumes_are_folders_and_mount_paths_lead_to_them(
@@ -154,21 +127,6 @@ def test_a_pod_waits_for_its_config_map_and_follows_changes(node_harness: NodeHa
     assert not file.with_name("old").exists()
 
 
-def test_a_pod_sees_its_annotations_and_follows_changes(node_harness: NodeHarness) -> None:
-    field = {"path": "told", "fieldRef": {"fieldPath": "metadata.annotations['a.example/b']"}}
-    raw = pod(
-        script(f"wc -c </d/told; {SLEEP}", volumeMounts=[{"name": "d", "mountPath": "/d"}]),
-        volumes=[{"name": "d", "downwardAPI": {"items": [field]}}],
-    )
-    running = node_harness.run(raw)
-    running.wait_log("0")
-    file = node_harness.folder / "pods" / "u1" / "volumes" / "d" / "told"
-    metadata = {**raw["metadata"], "annotations": {"a.example/b": "now", "other": "x"}}
-    running.runner.update({**raw, "metadata": metadata})
-    running.runner.refresh()
-    assert file.read_text() == "now"
-
-
 def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(
     node_harness: NodeHarness,
 ) -> None:
@@ -226,19 +184,6 @@ def test_a_declared_port_becomes_a_port_of_its_own_for_program_probe_and_reader(
     assert told["8080"] != 8080
 
 
-def test_a_failing_liveness_probe_restarts_the_container(node_harness: NodeHarness) -> None:
-    probe = {"httpGet": {"port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
-    raw = pod(script("exec sleep 1000", livenessProbe=probe), terminationGracePeriodSeconds=1)
-    running = node_harness.run(raw)
-    node_harness.api.wait(
-        lambda: (
-            running.container().get("restartCount", 0) >= 1
-            and "running" in running.container()["state"]
-        )
-    )
-    assert "Unhealthy" in node_harness.recorder.reasons
-
-
 @cases(
     ("raw", "reason", "sentence"),
     {
@@ -271,15 +216,6 @@ def test_a_container_that_cannot_start_waits_with_a_reason_and_a_message(
     )
 
 
-def test_a_missing_program_fails_the_run(node_harness: NodeHarness) -> None:
-    running = node_harness.run(
-        pod(container(command=["no-such-program"]), restartPolicy="Never")
-    ).wait_phase("Failed")
-    terminated = running.container()["state"]["terminated"]
-    assert (terminated["exitCode"], terminated["reason"]) == (128, "StartError")
-    assert "executable file not found" in terminated["message"]
-
-
 def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(node_harness: NodeHarness) -> None:
     resources = {"requests": {"cpu": "3"}}
     first = node_harness.run(pod(script(SLEEP, resources=resources), name="a", uid="a")).wait_phase(
@@ -290,27 +226,6 @@ def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(node_harness: No
     ).wait_phase("Failed")
     assert second.status["reason"] == "OutOfcpu"
     assert first.status["phase"] == "Running"
-
-
-def test_capacity_is_free_again_once_a_pod_has_ended(node_harness: NodeHarness) -> None:
-    resources = {"requests": {"cpu": "3"}}
-    for uid in ("a", "b", "c"):
-        raw = pod(script("true", resources=resources), name=uid, uid=uid, restartPolicy="Never")
-        node_harness.run(raw).wait_phase("Succeeded", "Failed")
-        assert (
-            node_harness.api.objects[f"/api/v1/namespaces/ns/pods/{uid}"]["status"]["phase"]
-            == "Succeeded"
-        )
-
-
-def test_a_refused_status_write_is_repeated(node_harness: NodeHarness) -> None:
-    node_harness.api.errors = [ErrorKind.TRANSIENT, ErrorKind.THROTTLED]
-    assert (
-        node_harness.run(pod(script("true"), restartPolicy="Never"))
-        .wait_phase("Succeeded")
-        .status["phase"]
-        == "Succeeded"
-    )
 
 
 SIDECAR = """

@@ -73,15 +73,3 @@ def test_a_probe_succeeds_after_enough_failures_are_followed_by_a_success(
     prober.stop()
     prober.join(timeout=180)
     assert not prober.is_alive()
-
-
-def test_a_failed_startup_probe_is_reported_and_stops_probing(httpserver: HTTPServer) -> None:
-    reports: queue.Queue[tuple[str, bool]] = queue.Queue()
-    httpserver.expect_request("/").respond_with_data("", status=500)
-    probe = {"httpGet": {"port": 80}, "periodSeconds": 0.02, "failureThreshold": 3}
-    spec = probed(startupProbe=probe, livenessProbe=probe)
-    prober = Prober(spec, lambda _: httpserver.port, lambda name, ok, _: reports.put((name, ok)))
-    prober.start()
-    prober.join(timeout=180)
-    assert reports.get(timeout=180) == ("startup", False)
-    assert reports.empty()

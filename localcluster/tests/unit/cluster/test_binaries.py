@@ -1,6 +1,5 @@
 """Which programs are built, under which key they are kept, and where each one is taken from."""
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from localcluster.progress import PlainProgress, Progress
 from tests.cases import cases
 
 ALL = (*CONTROL_PLANES.values(), *OPERATORS.values(), *TRAINERS.values(), JOBSET)
-PROGRAMS = [name for module in (KUBERNETES, TRAINING_OPERATOR) for name in module.programs]
 
 
 class TestThePinnedModules:
@@ -47,41 +45,12 @@ class TestThePinnedModules:
         assert len(replaced) > 25
         assert set(replaced) == {module.version.replace("v1.", "v0.")}
 
-    @pytest.mark.parametrize("module", ALL, ids=lambda module: module.name)
-    def test_every_program_is_a_tool_of_its_module(self, module: GoModule) -> None:
-        text = (module.folder / "go.mod").read_text()
-        for package in module.programs.values():
-            assert re.search(rf"^(tool )?\s*{re.escape(package)}$", text, re.MULTILINE), package
-
-    @pytest.mark.parametrize("module", ALL, ids=lambda module: module.name)
-    def test_the_pins_name_no_folder_of_a_machine(self, module: GoModule) -> None:
-        assert not re.search(r"=> [./]", (module.folder / "go.mod").read_text())
-
     def test_kubernetes_is_built_with_its_version_since_kubectl_refuses_an_unstamped_server(
         self,
     ) -> None:
         linker_flags = KUBERNETES.build_flags()[-1]
         assert "-X k8s.io/component-base/version.gitVersion=v1.36.3" in linker_flags
         assert "gitMinor=36" in linker_flags
-
-
-class TestTheKeyOfABuild:
-    def test_is_the_same_for_the_same_module(self) -> None:
-        assert KUBERNETES.key() == dataclasses.replace(KUBERNETES).key()
-
-    @cases(
-        "other",
-        {
-            "other linker flags": dataclasses.replace(KUBERNETES, stamps_version=False),
-            "other programs": dataclasses.replace(KUBERNETES, programs={"etcd": "x"}),
-            "other manifests": dataclasses.replace(KUBERNETES, manifests=("a",)),
-        },
-    )
-    def test_differs_where_the_result_would(self, other: GoModule) -> None:
-        assert other.key() != KUBERNETES.key()
-
-    def test_shows_name_and_version_to_a_person(self) -> None:
-        assert TRAINING_OPERATOR.key().startswith("training-operator-v1.7.0-")
 
 
 @cases(
@@ -118,19 +87,6 @@ def find(tmp_path: Path, build: FakeBuild, operator: str = DEFAULT_OPERATOR) -> 
 
 
 class TestWhereProgramsComeFrom:
-    def test_everything_is_built(self, tmp_path: Path) -> None:
-        build = FakeBuild()
-        found = find(tmp_path, build)
-        assert build.built == ["kubernetes", "training-operator"]
-        assert found["kubectl"] == tmp_path / "cache" / "kubernetes" / "kubectl"
-        assert found.manifests == tmp_path / "cache" / "training-operator" / "manifests"
-
-    def test_another_operator_has_manifests_of_its_own(self, tmp_path: Path) -> None:
-        build = FakeBuild()
-        found = find(tmp_path, build, "1.9.3")
-        assert build.built == ["kubernetes", "training-operator-1.9"]
-        assert found.manifests == tmp_path / "cache" / "training-operator-1.9" / "manifests"
-
     def test_the_environment_may_name_another_release_of_kubernetes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -14,7 +14,6 @@ from localcluster.paths import ClusterPaths
 from localcluster.specs import Backend, numbered_nodes
 from localcluster.storage import write_json
 from localcluster.supervisor.control import ClusterSpec
-from localcluster.supervisor.status import read_events, read_status
 from tests.cases import cases
 
 
@@ -82,13 +81,6 @@ def test_the_status_of_no_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == said
 
 
-def test_stopping_no_cluster_is_no_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["down", "--state", str(tmp_path / "absent")]) == 0
-    assert capsys.readouterr().out == f"no cluster in {tmp_path / 'absent'}\n"
-
-
 def test_a_cluster_without_its_supervisor_is_not_reported_as_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,9 +98,8 @@ def test_a_cluster_without_its_supervisor_is_not_reported_as_running(
     binaries = Binaries({"etcd": Path("/programs/etcd")}, Path("/manifests"))
     spec = ClusterSpec("x", numbered_nodes(2, {}), binaries)
     write_json(paths.plan, msgspec.to_builtins(spec, enc_hook=str))
-    paths.events.write_text(
-        '{"at": "2026-01-01T00:00:00Z", "subject": "etcd", "event": "died", "detail": ""}\n'
-    )
+    paths.logs.mkdir()
+    paths.log("supervisor").write_text("2026-01-01T00:00:00Z etcd: died\n")
     assert main(["status", "--state", str(tmp_path)]) == 3
     said = capsys.readouterr().out
     assert "running, but its supervisor is gone: run `down`, then `up`" in said
@@ -117,10 +108,3 @@ def test_a_cluster_without_its_supervisor_is_not_reported_as_running(
         "etcd                      ready         1         2         was killed by signal 9" in said
     )
     assert said.endswith("2026-01-01T00:00:00Z etcd: died\n")
-
-
-def test_a_status_file_that_is_broken_counts_as_none(tmp_path: Path) -> None:
-    paths = ClusterPaths(tmp_path)
-    paths.status.write_text("{")
-    assert read_status(paths) is None
-    assert read_events(paths, 5) == []

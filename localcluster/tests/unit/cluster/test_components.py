@@ -1,14 +1,10 @@
 """The command lines fit the files that are written, stay on loopback and share nothing that would
 clash."""
 
-import json
-import random
 import re
-import socket
 import tempfile
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 from cryptography import x509
@@ -21,8 +17,6 @@ from localcluster.client import api_client
 from localcluster.components import Component, Ports, Recipe
 from localcluster.identities import IDENTITIES, write_identities
 from localcluster.paths import ClusterPaths
-from localcluster.ports import pick_ports
-from localcluster.specs import NodeSpec
 
 PORTS = Ports(20001, 20002, 20003, 20004, 20005, 20006, 20007)
 
@@ -69,26 +63,6 @@ class TestCommandLines:
         assert addresses
         assert set(addresses) == {"127.0.0.1"}
 
-    def test_each_component_that_serves_says_where(self, plane: list[Component]) -> None:
-        bound = [
-            each.name
-            for each in plane
-            if any(word.startswith("--secure-port=") for word in each.command)
-        ]
-        assert bound == ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
-        for each in plane:
-            if each.name in bound:
-                assert "--bind-address=127.0.0.1" in each.command
-
-    def test_rbac_decides_and_a_client_needs_a_certificate(self, plane: list[Component]) -> None:
-        api = next(each for each in plane if each.name == "kube-apiserver")
-        assert "--authorization-mode=RBAC" in api.command
-        assert any(word.startswith("--client-ca-file=") for word in api.command)
-
-    def test_names_are_unique(self, plane: list[Component]) -> None:
-        names = [each.name for each in plane]
-        assert len(set(names)) == len(names)
-
 
 class TestIdentities:
     @pytest.mark.parametrize("name", sorted(IDENTITIES))
@@ -134,37 +108,3 @@ class TestIdentities:
         secrets = [paths.kubeconfig, *paths.pki.glob("*.key"), *paths.pki.glob("*.kubeconfig")]
         assert len(secrets) > 8
         assert {path.stat().st_mode & 0o077 for path in secrets} == {0}
-
-    def test_the_store_trusts_another_authority_than_the_api_server(
-        self, paths: ClusterPaths
-    ) -> None:
-        assert (paths.pki / "ca.crt").read_bytes() != (paths.pki / "etcd-ca.crt").read_bytes()
-
-
-class TestTheAgentsConfiguration:
-    def test_holds_its_identity_its_nodes_and_what_the_caller_adds(
-        self, paths: ClusterPaths
-    ) -> None:
-        node = NodeSpec("a", {"cpu": "2"})
-        text = components.agent_config(
-            paths, [node], {"images": {"x": {}}, "kubeconfig": "ignored"}
-        )
-        body = json.loads(text)
-        assert body["kubeconfig"] == str(paths.pki / "node-agent.kubeconfig")
-        assert msgspec.convert(body["nodes"][0], NodeSpec) == node
-        assert body["images"] == {"x": {}}
-
-
-class TestPorts:
-    def test_are_different_and_free(self) -> None:
-        ports = pick_ports(8, random.Random(1))
-        assert len(set(ports)) == 8
-        for port in ports:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", port))
-
-    def test_one_that_is_taken_is_not_picked(self) -> None:
-        first = pick_ports(1, random.Random(7))[0]
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", first))
-            assert first not in pick_ports(3, random.Random(7))

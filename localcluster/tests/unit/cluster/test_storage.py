@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.progress import PlainProgress
-from localcluster.storage import cache_root, publish, read_json, state_root, write_json
+from localcluster.storage import cache_root, publish, read_json, write_json
 from tests.cases import cases
 
 
@@ -22,10 +22,6 @@ from tests.cases import cases
 )
 def test_the_cache_lies(environ: dict[str, str], folder: Path) -> None:
     assert cache_root(environ) == folder
-
-
-def test_state_is_kept_apart_from_the_cache() -> None:
-    assert state_root({}) == Path.home() / ".local/state/optimus-on-kubernetes"
 
 
 class TestAFolderOfTheCache:
@@ -53,18 +49,8 @@ class TestAFolderOfTheCache:
         publish(tmp_path / "key", lambda work: (work / "whole").touch(), PlainProgress())
         assert [path.name for path in (tmp_path / "key").iterdir()] == ["whole"]
 
-    def test_what_a_killed_builder_left_is_removed(self, tmp_path: Path) -> None:
-        (tmp_path / ".key.abcdef").mkdir()
-        publish(tmp_path / "key", lambda work: None, PlainProgress())
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["key", "key.lock"]
-
 
 class TestAFileOfState:
-    def test_is_read_as_it_was_written(self, tmp_path: Path) -> None:
-        write_json(tmp_path / "a.json", {"x": [1, 2]})
-        assert read_json(tmp_path / "a.json") == {"x": [1, 2]}
-        assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-
     def test_stays_as_it_was_when_the_new_content_cannot_be_written(self, tmp_path: Path) -> None:
         write_json(tmp_path / "a.json", {"x": 1})
         with pytest.raises(TypeError):
@@ -75,7 +61,4 @@ class TestAFileOfState:
     @pytest.mark.parametrize("text", ["", "{", "[]", "3"])
     def test_is_nothing_when_it_holds_no_object(self, tmp_path: Path, text: str) -> None:
         (tmp_path / "a.json").write_text(text)
-        assert read_json(tmp_path / "a.json") is None
-
-    def test_is_nothing_when_it_is_absent(self, tmp_path: Path) -> None:
         assert read_json(tmp_path / "a.json") is None

@@ -55,7 +55,6 @@ WIDGETS = {
     },
 }
 NS = "/api/v1/namespaces/ns"
-MERGE = "application/merge-patch+json"
 
 
 class Clock:

@@ -9,13 +9,12 @@ import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
-from localcluster.components import Component, node_agent
+from localcluster.components import Component
 from localcluster.embedded import backend
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import Environment, default_images
 from localcluster.paths import SOURCES, ClusterPaths
 from localcluster.specs import Backend
-from localcluster.supervisor import control
 
 
 @pytest.fixture
@@ -27,24 +26,6 @@ def components(paths: ClusterPaths, *agent: Component) -> dict[str, Component]:
     return {each.name: each for stage in backend.stages(paths, agent) for each in stage.components}
 
 
-def test_the_components_have_the_names_of_the_real_ones(paths: ClusterPaths) -> None:
-    with_nodes = components(paths, node_agent(paths))
-    assert set(with_nodes) == {
-        "kube-apiserver",
-        "kube-scheduler",
-        "training-operator",
-        "node-agent",
-    }
-    assert set(components(paths)) == set(with_nodes) - {"node-agent"}
-
-
-def test_every_file_they_name_is_there(paths: ClusterPaths) -> None:
-    for each in components(paths).values():
-        for flag, value in zip(each.command, each.command[1:], strict=False):
-            if flag in {"--load", "--config", "--kubeconfig", "--token-file"}:
-                assert Path(value).is_file(), f"{each.name} {flag}"
-
-
 def test_every_identity_is_the_same_and_knows_the_server(paths: ClusterPaths) -> None:
     port = components(paths)["kube-apiserver"].command[4]
     config = yaml.safe_load(paths.kubeconfig.read_text())
@@ -53,10 +34,6 @@ def test_every_identity_is_the_same_and_knows_the_server(paths: ClusterPaths) ->
     assert len(token) > 40
     assert paths.kubeconfig.stat().st_mode & 0o077 == 0
     assert json.loads(paths.kubeconfig_of("training-operator").read_text()) == config
-
-
-def test_a_spec_names_its_back_end() -> None:
-    assert control.ClusterSpec("x", (), None).backend is Backend.EMBEDDED
 
 
 def test_what_the_embedded_back_end_lacks_is_refused_with_a_message(

@@ -37,20 +37,6 @@ class TestDefinitions:
         assert server.request("GET", "/apis/test.io/v1/widgets") == (404, b"404 page not found\n")
         assert server.store.items("widgets.test.io") == []
 
-    def test_a_changed_schema_holds_from_then_on(self) -> None:
-        server = ApiServer()
-        definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.test.io"
-        path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/more"
-        patch = [{"op": "add", "path": path, "value": {"type": "string"}}]
-        server.request("PATCH", definition, patch, "application/json-patch+json")
-        server.settle()
-        assert (
-            server.create("widgets", {"metadata": {"name": "w"}, "spec": {"more": "x"}})["spec"][
-                "more"
-            ]
-            == "x"
-        )
-
 
 def node(ready: str | None, *, unschedulable: bool = False, taints: tuple[str, ...] = ()) -> Json:
     conditions = [] if ready is None else [{"type": "Ready", "status": ready}]
@@ -119,13 +105,6 @@ class TestVolumes:
         assert self.bound(server) == "right"
         assert (server.get("persistentvolumes", "right") or {})["status"]["phase"] == "Bound"
         assert (server.get("persistentvolumes", "large") or {})["status"]["phase"] == "Available"
-
-    def test_one_that_is_meant_for_the_claim_comes_first_and_waits_for_it(self) -> None:
-        server = ApiServer()
-        self.volume(server, "mine", "9Gi", claimRef={"namespace": "ns", "name": "c"})
-        self.volume(server, "free", "1Gi")
-        self.claim(server)
-        assert self.bound(server) == "mine"
 
     @cases(
         "spec",

@@ -91,13 +91,6 @@ def test_its_status_follows_its_pods() -> None:
     }
 
 
-@pytest.mark.parametrize("replicas", [0, 1, 4])
-def test_it_grows_and_shrinks(replicas: int) -> None:
-    server = deployed(2)
-    patch(server, "deployments", "d", {"spec": {"replicas": replicas}})
-    assert len(server.names("pods")) == replicas
-
-
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_is_lost_is_recreated(phase: str) -> None:
     server = deployed(2)

@@ -5,7 +5,7 @@ import pytest
 
 from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Json
-from localcluster.embedded.apiserver.lists import listed
+from localcluster.embedded.apiserver.routes import listed
 from localcluster.embedded.apiserver.selectors import Selection, parse_labels
 from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map
@@ -34,25 +34,6 @@ def test_a_list_holds_every_selected_object(query: dict[str, str]) -> None:
     found = read(server, query, Selection(parse_labels("odd=1"), (), "ns"))
     assert [each["metadata"]["name"] for each in found["items"]] == ["b", "d", "f"]
     assert found["metadata"] == {"resourceVersion": str(server.store.version)}
-
-
-@cases(
-    ("query", "message"),
-    {
-        "a limit in letters": ({"limit": "x"}, 'strconv.ParseInt: parsing "x": invalid syntax'),
-        "a version in letters": (
-            {"resourceVersion": "abc"},
-            (
-                'invalid resource version: resourceVersion: Invalid value: "abc": '
-                'strconv.ParseUint: parsing "abc": invalid syntax'
-            ),
-        ),
-    },
-)
-def test_parameters_that_cannot_be_read(query: dict[str, str], message: str) -> None:
-    with pytest.raises(StatusError) as refused:
-        read(ApiServer(), query)
-    assert (refused.value.code, str(refused.value)) == (400, message)
 
 
 def test_an_unknown_future_version_times_out() -> None:

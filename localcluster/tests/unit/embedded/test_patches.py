@@ -4,7 +4,6 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.embedded.apiserver.errors import StatusError
@@ -18,7 +17,6 @@ VALUES = st.recursive(
         st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3)
     ),
 )
-OBJECTS = st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=3)
 
 
 @pytest.mark.parametrize(
@@ -45,23 +43,6 @@ OBJECTS = st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=3)
 )
 def test_merge_patches(target: Any, patch: Any, wanted: Any) -> None:
     assert merge_patch(target, patch) == wanted
-
-
-@given(OBJECTS, OBJECTS)
-def test_a_merge_patch_leaves_the_old_object_and_holds_afterwards(
-    target: dict[str, Any], patch: dict[str, Any]
-) -> None:
-    before = copy.deepcopy(target)
-    merged = merge_patch(target, patch)
-    assert target == before
-    assert merge_patch(merged, patch) == merged
-
-
-@given(OBJECTS, OBJECTS)
-def test_without_lists_of_known_keys_a_strategic_merge_is_a_merge(
-    target: dict[str, Any], patch: dict[str, Any]
-) -> None:
-    assert strategic_merge(target, patch) == merge_patch(target, patch)
 
 
 CONTAINERS = {"containers": [{"name": "c", "image": "1"}, {"name": "d", "image": "2"}]}
@@ -142,37 +123,6 @@ def test_strategic_merges(target: Any, patch: Any, wanted: Any) -> None:
     before = copy.deepcopy(target)
     assert strategic_merge(target, patch) == wanted
     assert target == before
-
-
-@cases(
-    ("operations", "wanted"),
-    {
-        "add a key": (
-            [{"op": "add", "path": "/c", "value": 1}],
-            {"a": {"b": 1}, "l": [1, 2], "c": 1},
-        ),
-        "insert": ([{"op": "add", "path": "/l/1", "value": 9}], {"a": {"b": 1}, "l": [1, 9, 2]}),
-        "append": ([{"op": "add", "path": "/l/-", "value": 9}], {"a": {"b": 1}, "l": [1, 2, 9]}),
-        "remove a key": ([{"op": "remove", "path": "/a/b"}], {"a": {}, "l": [1, 2]}),
-        "remove an element": ([{"op": "remove", "path": "/l/0"}], {"a": {"b": 1}, "l": [2]}),
-        "replace": ([{"op": "replace", "path": "/a/b", "value": 5}], {"a": {"b": 5}, "l": [1, 2]}),
-        "replace in a list": (
-            [{"op": "replace", "path": "/l/1", "value": 5}],
-            {"a": {"b": 1}, "l": [1, 5]},
-        ),
-        "a test that holds, and a key with signs": (
-            [
-                {"op": "test", "path": "/a/b", "value": 1},
-                {"op": "add", "path": "/x~1y~0z", "value": 2},
-            ],
-            {"a": {"b": 1}, "l": [1, 2], "x/y~z": 2},
-        ),
-    },
-)
-def test_json_patches(operations: Any, wanted: Any) -> None:
-    target = {"a": {"b": 1}, "l": [1, 2]}
-    assert json_patch(target, operations) == wanted
-    assert target == {"a": {"b": 1}, "l": [1, 2]}
 
 
 @cases(

@@ -1,11 +1,7 @@
 """Requests reach what their paths name, and responses have the form of a real server."""
 
-import pytest
-
-from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Kinds
 from localcluster.embedded.apiserver.logs import LogRequest
-from localcluster.embedded.apiserver.routes import COMPACT
 from localcluster.embedded.apiserver.watches import WatchRequest
 from localcluster.embedded.apiserver.wire import Request, target_of
 from tests.cases import cases
@@ -31,38 +27,6 @@ def test_paths(path: str, wanted: tuple[str, str, str, str]) -> None:
     found = target_of(Kinds(), path)
     assert found is not None
     assert (found.resource.plural, found.namespace, found.name, found.subresource) == wanted
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/api/v1/nope",
-        "/api/v1/namespaces/a/nodes",
-        "/api/v1/pods/p",
-        "/api/v1/namespaces/a/pods/p/x",
-        "/api/v1/namespaces/a/pods/p/status/x",
-    ],
-)
-def test_paths_in_a_served_group_that_lead_nowhere(path: str) -> None:
-    with pytest.raises(StatusError, match="the server could not find the requested resource"):
-        target_of(Kinds(), path)
-
-
-@pytest.mark.parametrize("path", ["/apis/nope.io/v1/things", "/apis/test.io/v2/widgets", "/nope"])
-def test_paths_outside_of_every_group_are_answered_in_plain_text(path: str) -> None:
-    assert ApiServer().request("GET", path) == (404, b"404 page not found\n")
-
-
-@pytest.mark.parametrize("path", ["/apis/apps/v2/deployments", "/apis/apps/v2", "/api/v2/pods"])
-def test_another_version_of_a_built_in_group_is_answered_with_a_status(path: str) -> None:
-    code, body = ApiServer().request("GET", path)
-    assert (code, body["reason"]) == (404, "NotFound")
-
-
-def test_history_can_be_forgotten_on_demand() -> None:
-    server = ApiServer()
-    assert server.request("POST", COMPACT) == (200, {"version": server.store.version})
-    assert list(server.store.since("configmaps", server.store.version)) == []
 
 
 class TestStreams:
@@ -92,22 +56,3 @@ class TestStreams:
         query = b"follow=true&tailLines=5&timestamps=false&pretty=true"
         found = server.routes.handle(Request.of("GET", f"{NS}/pods/p/log", query, {}, b""))
         assert found == LogRequest(4, "/containerLogs/ns/p/c?tailLines=5&follow=true")
-
-    @cases(
-        ("query", "message"),
-        {
-            "no such container": ("?container=x", "container x is not valid for pod p"),
-            "several to choose from": (
-                "",
-                "a container name must be specified for pod p, choose one of: [c d i]",
-            ),
-        },
-    )
-    def test_a_container_that_cannot_be_chosen(self, query: str, message: str) -> None:
-        server = ApiServer()
-        containers = [{"name": name, "image": "i:1"} for name in "cd"]
-        server.create(
-            "pods", pod(containers=containers, initContainers=[{"name": "i", "image": "i:1"}])
-        )
-        code, response = server.request("GET", f"{NS}/pods/p/log{query}")
-        assert (code, response["message"]) == (400, message)

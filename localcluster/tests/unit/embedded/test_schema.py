@@ -61,10 +61,3 @@ def test_pruning(spec: Any, kept: Any) -> None:
 )
 def test_defaults(spec: Any, filled: Any) -> None:
     assert structured(SCHEMA, whole(spec)) == whole(filled)
-
-
-def test_a_default_inside_a_missing_object_does_not_create_it() -> None:
-    inner = {"type": "object", "properties": {"count": {"type": "integer", "default": 0}}}
-    schema = {"type": "object", "properties": {"status": inner}}
-    assert structured(schema, {}) == {}
-    assert structured(schema, {"status": {}}) == {"status": {"count": 0}}

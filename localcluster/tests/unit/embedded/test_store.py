@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.embedded.apiserver.kinds import Json
-from localcluster.embedded.apiserver.store import Change, Expired, Store, Stored
+from localcluster.embedded.apiserver.store import Expired, Store, Stored
 
 NAMES = st.sampled_from(["a", "b", "c"])
 STEPS = st.lists(
@@ -58,14 +58,6 @@ def test_the_changes_since_a_version_lead_from_there_to_now(
     assert seen == sorted(set(seen))
 
 
-@given(STEPS)
-def test_objects_are_ordered_as_their_keys_are(steps: list[tuple[str, str, str]]) -> None:
-    store = Store()
-    apply_steps(store, steps)
-    keys = ["/".join(each.name) for each in store.items("things")]
-    assert keys == sorted(keys)
-
-
 def test_a_trimmed_log_reports_its_oldest_version() -> None:
     store = Store(kept=2)
     for number in range(6):
@@ -74,28 +66,3 @@ def test_a_trimmed_log_reports_its_oldest_version() -> None:
     assert [each.now.body["value"] for each in kept] == [3, 4, 5] or len(kept) >= 2
     with pytest.raises(Expired):
         store.since("things", 1)
-
-
-def test_compaction_drops_changes_and_keeps_objects() -> None:
-    store = Store()
-    store.put("things", body("x", "a"))
-    before = store.version - 1
-    store.compact()
-    assert values(store.items("things")) == {("x", "a"): 0}
-    assert list(store.since("things", store.version)) == []
-    with pytest.raises(Expired) as expired:
-        store.since("things", before)
-    assert expired.value.oldest == store.version
-
-
-def test_a_change_is_encoded_once_for_all_who_watch() -> None:
-    store, changes = Store(), list[Change]()
-    store.subscribe(lambda _, change: changes.append(change))
-    store.put("things", body("x", "a"))
-    store.remove("things", ("x", "a"))
-    assert changes[0].event is changes[0].event
-    assert [each.event.partition(b",")[0] for each in changes] == [
-        b'{"type":"ADDED"',
-        b'{"type":"DELETED"',
-    ]
-    assert b'"resourceVersion":"3"' in changes[1].event

@@ -1,14 +1,10 @@
 """Tables that kubectl prints, and the OpenAPI document that lets it write."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import pytest
 
-from localcluster.embedded.apiserver.tables import at_path, table
 from localcluster.embedded.apiserver.wire import Request, Response
-from tests.cases import cases
 from tests.unit.embedded.api_server import WIDGETS, ApiServer, pod
 
 NS = "/api/v1/namespaces/ns"
@@ -56,19 +52,6 @@ def test_a_pods_status_is_the_reason_of_its_container() -> None:
     assert printed(server, f"{NS}/pods")[1][1:4] == ["0/1", "CrashLoopBackOff", "3"]
 
 
-@pytest.mark.parametrize("plural", ["configmaps", "deployments", "nodes", "pods", "widgets"])
-def test_an_object_of_which_nothing_is_known_can_be_printed(plural: str) -> None:
-    """As a bookmark of a watch is, and an object that somebody left empty."""
-    found = table(
-        ApiServer().resource(plural), [{"metadata": {}}], {}, datetime(2026, 1, 1, tzinfo=UTC)
-    )
-    assert len(found["rows"][0]["cells"]) == len(found["columnDefinitions"])
-
-
-def test_other_kinds_have_their_name_and_age() -> None:
-    assert printed(ApiServer(), f"{NS}/serviceaccounts") == [["Name", "Age"], ["default", "0s"]]
-
-
 def test_custom_resources_have_the_columns_of_their_definition() -> None:
     server = ApiServer()
     versions: Any = [{**WIDGETS["spec"]["versions"][0], "additionalPrinterColumns": COLUMNS}]  # type: ignore[index]
@@ -79,39 +62,6 @@ def test_custom_resources_have_the_columns_of_their_definition() -> None:
     server.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 2}})
     rows = printed(server, "/apis/test.io/v1/namespaces/ns/widgets")
     assert rows == [["Name", "Size", "State", "Age"], ["w", 2, None, "0s"]]
-
-
-@cases(
-    ("path", "found"),
-    {
-        "a path of keys": (".a.b", 1),
-        "a path that leads nowhere": (".a.none.x", None),
-        "the last of a list": (".l[-1:].t", "y"),
-        "the first of a list": (".l[0].t", "x"),
-        "beyond the end of a list": (".l[5].t", None),
-        "an element of what is no list": (".a[0]", None),
-    },
-)
-def test_paths_of_columns(path: str, found: object) -> None:
-    assert at_path({"a": {"b": 1}, "l": [{"t": "x"}, {"t": "y"}]}, path) == found
-
-
-@cases(
-    ("made", "age"),
-    {
-        "just now": ("2026-01-01T00:00:00Z", "0s"),
-        "less than two minutes": ("2025-12-31T23:58:01Z", "119s"),
-        "some minutes": ("2025-12-31T23:57:30Z", "2m"),
-        "whole minutes": ("2025-12-31T23:57:00Z", "3m"),
-        "more than an hour": ("2025-12-31T22:30:00Z", "90m"),
-        "some hours": ("2025-12-31T20:00:00Z", "4h"),
-        "some days": ("2025-12-25T00:00:00Z", "7d"),
-    },
-)
-def test_ages(made: str, age: str) -> None:
-    body = {"metadata": {"name": "x", "creationTimestamp": made}}
-    found = table(ApiServer().resource("configmaps"), [body], {}, datetime(2026, 1, 1, tzinfo=UTC))
-    assert found["rows"][0]["cells"] == ["x", age]
 
 
 def test_openapi_says_that_the_server_validates_fields() -> None:

@@ -21,7 +21,6 @@ from localcluster.embedded.apiserver.watches import (
     parse_watch,
     selected_event,
 )
-from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map
 
 CHANGES = st.lists(
@@ -140,27 +139,7 @@ def test_simultaneous_changes_come_in_one_piece() -> None:
     run(scenario)
 
 
-@cases(
-    ("query", "wanted"),
-    {
-        "nothing said": ({}, WatchQuery()),
-        "version 0 is any": ({"resourceVersion": "0"}, WatchQuery(None)),
-        "from a version, for a time": (
-            {"resourceVersion": "7", "timeoutSeconds": "3", "allowWatchBookmarks": "true"},
-            WatchQuery(7, 3.0),
-        ),
-    },
-)
-def test_parameters(query: dict[str, str], wanted: WatchQuery) -> None:
-    assert parse_watch(query) == wanted
-
-
 def test_a_list_is_not_sent_as_a_watch() -> None:
     with pytest.raises(StatusError, match="sendInitialEvents is forbidden") as refused:
         parse_watch({"sendInitialEvents": "true", "allowWatchBookmarks": "true"})
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
-
-
-def test_a_negative_version_is_none() -> None:
-    with pytest.raises(StatusError, match=r'strconv.ParseUint: parsing "-5": invalid syntax'):
-        parse_watch({"resourceVersion": "-5"})

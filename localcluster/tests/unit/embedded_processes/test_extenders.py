@@ -87,12 +87,6 @@ def test_scores_are_weighed_against_the_schedulers_own() -> None:
     assert Answering(answer).prioritize({}, OFFERED) == {"a": 12100, "b": 0}
 
 
-@pytest.mark.parametrize("answer", [{"Error": "x"}, None, [{"Score": 1}], ["a"]])
-def test_scores_of_another_form_are_refused(answer: Any) -> None:
-    with pytest.raises(ExtenderFailed):
-        Answering(answer).prioritize({}, OFFERED)
-
-
 def test_an_extender_that_does_not_filter_keeps_every_node() -> None:
     assert HttpExtender(ExtenderConfiguration("http://x")).filter({}, OFFERED) == Filtered(
         ("a", "b")

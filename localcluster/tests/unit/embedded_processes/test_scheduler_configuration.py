@@ -77,11 +77,6 @@ class TestConfiguration:
         with pytest.raises(BadConfiguration, match=why):
             read_configuration(text)
 
-    @pytest.mark.parametrize("text", ["5", "5 s", "s", "5d"])
-    def test_a_duration_without_a_unit_of_gos_is_refused(self, text: str) -> None:
-        with pytest.raises(BadConfiguration, match="is no duration"):
-            read_configuration(configuration(leaderElection={"leaseDuration": text}))
-
 
 def configuration(**fields: Any) -> str:
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -1,5 +1,6 @@
 """Which call meets which fault."""
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.faults.faults import Call, Calls, Cut, ErrorResponse, Fault, Plan
+from localcluster.faults.connection import ended
+from localcluster.faults.faults import Call, Calls, Cut, EndStream, ErrorResponse, Fault, Plan
 from tests.cases import cases
 
 JOB = "/apis/kubeflow.org/v1/namespaces/a/tfjobs/j"
@@ -30,12 +32,6 @@ def test_a_call_is_one_of_these_if(call: Call, matches: bool) -> None:
     assert SUSPENDS.match(call) is matches
 
 
-def test_the_query_is_part_of_the_target() -> None:
-    assert Calls("GET", r"/pods\?.*watch=true").match(
-        Call("GET", "/api/v1/pods?limit=5&watch=true")
-    )
-
-
 def test_a_selector_that_can_match_nothing_is_refused() -> None:
     with pytest.raises(re.error, match="missing"):
         Calls("GET", "(")
@@ -48,21 +44,8 @@ def test_calls_are_counted_from_one(nth: int, times: int) -> None:
 
 
 def injected(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
-    plan, found = Plan.of(*faults), []
-    for call in calls:
-        plan, fault = plan.meet(call)
-        found.append(fault)
-    return found
-
-
-def test_the_nth_call_and_those_after_it_get_the_fault() -> None:
-    fault = Fault(SUSPENDS, ErrorResponse(409), nth=2, times=2)
-    assert injected([fault], [PATCH] * 5) == [None, fault, fault, None, None]
-
-
-def test_other_calls_are_not_counted() -> None:
-    fault = Fault(SUSPENDS, ErrorResponse(409), nth=2)
-    assert injected([fault], [PATCH, Call("GET", JOB), PATCH]) == [None, None, fault]
+    plan = Plan(*faults)
+    return [plan.meet(call) for call in calls]
 
 
 def test_calls_before_the_named_one_are_not_counted() -> None:
@@ -118,12 +101,17 @@ def test_incremental_counts_equal_a_recount(faults: list[Fault], calls: list[Cal
 
 @given(FAULTS, st.integers(0, 8))
 def test_a_plan_is_finished_when_its_last_fault_was_injected(fault: Fault, calls: int) -> None:
-    plan = Plan.of(fault)
+    plan = Plan(fault)
     for _ in range(calls):
-        plan, _met = plan.meet(Call("GET", "ab"))
+        plan.meet(Call("GET", "ab"))
     assert plan.is_spent is (calls >= fault.nth + fault.times - 1)
 
 
-def test_a_plan_without_faults_is_finished_and_matches_no_call() -> None:
-    assert Plan().is_spent
-    assert injected([], [PATCH]) == [None]
+@pytest.mark.parametrize(("after", "lines"), [(0, []), (1, [b"one\n"])])
+def test_a_watch_ends_after_whole_lines_with_its_error(after: int, lines: list[bytes]) -> None:
+    pieces = [b"one\ntw", b"o\n", b"three\n"]
+    assert list(ended(pieces, EndStream(after))) == lines
+    *first, error = ended(pieces, EndStream(after, code=410))
+    assert first == lines
+    event = json.loads(error)
+    assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.node.admission import NodeAdmission
-from tests.cases import cases
 from tests.unit.node.pods import container, pod
 
 
@@ -29,27 +28,6 @@ def test_a_pod_beyond_the_free_capacity_is_refused_with_figures() -> None:
     assert refused.message.endswith("cpu, requested: 501, used: 1500, capacity: 2000")
     admission.release("a")
     assert admission.admit(pod(asking("501m"), uid="b")) is None
-
-
-@cases(
-    ("requests", "reason"),
-    {
-        "too much memory": ({"memory": "2Gi"}, "OutOfmemory"),
-        "a GPU where there is none": ({"nvidia.com/gpu": "1"}, "OutOfnvidia.com/gpu"),
-    },
-)
-def test_every_resource_is_checked(requests: dict[str, str], reason: str) -> None:
-    refused = node().admit(pod(asking("1", **requests)))
-    assert refused is not None
-    assert refused.reason == reason
-
-
-def test_the_number_of_pods_is_a_resource() -> None:
-    admission = node()
-    assert [admission.admit(pod(uid=uid)) for uid in ("a", "b")] == [None, None]
-    refused = admission.admit(pod(uid="c"))
-    assert refused is not None
-    assert refused.reason == "OutOfpods"
 
 
 @given(st.lists(st.integers(0, 1500), max_size=12), st.data())

@@ -7,7 +7,6 @@ import pytest
 from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.pod_spec import Unresolved
 from localcluster.node.probes import Threshold
-from optimus.kube.errors import ErrorKind
 from tests.cases import cases
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.pods import START, pod
@@ -22,24 +21,6 @@ def test_a_token_is_requested_once_and_renewed_after_four_fifths_of_its_life() -
     now[0] = START + 2881
     assert objects.token(pod()) == "token-2"
     assert api.of("create")[0][0] == "/api/v1/namespaces/ns/serviceaccounts/default/token"
-
-
-def test_the_tokens_of_a_pod_are_dropped_with_it() -> None:
-    api = FakeApi()
-    objects = ClusterObjects(api, clock=lambda: START)
-    objects.token(pod())
-    objects.forget("other")
-    objects.token(pod())
-    assert len(api.writes) == 1
-    objects.forget("u1")
-    objects.token(pod())
-    assert len(api.writes) == 2
-
-
-def test_a_refused_token_is_reported() -> None:
-    api = FakeApi(failing={"create": ErrorKind.FORBIDDEN})
-    with pytest.raises(Unresolved, match="no token for service account ns/me: refused"):
-        ClusterObjects(api).token(pod(serviceAccountName="me"))
 
 
 CLAIM = "/api/v1/namespaces/ns/persistentvolumeclaims/c"

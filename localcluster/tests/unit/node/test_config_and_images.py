@@ -1,17 +1,14 @@
 """The configuration file, image names, and what process nodes do not support."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from localcluster.images import Environment, ImageCatalog, Unavailable, default_images
+from localcluster.images import Environment, ImageCatalog, Unavailable
 from localcluster.node.config import AgentConfig, BadConfig, load_config
 from localcluster.node.pod_spec import unsupported
-from localcluster.paths import REPOSITORY, SOURCES
 from tests.cases import cases
 from tests.unit.node.pods import container, pod
 
@@ -35,13 +32,6 @@ def read(folder: Path, values: dict[str, Any]) -> AgentConfig:
     return load_config(folder / "config")
 
 
-def test_a_good_configuration_is_read(tmp_path: Path) -> None:
-    config = read(tmp_path, {**GOOD, "settings": {"back_off": {"base_seconds": 1}}})
-    assert (config.nodes[0].name, config.nodes[0].capacity["pods"]) == ("n1", "110")
-    assert config.settings.back_off.base_seconds == 1.0
-    assert isinstance(config.images.lookup("busybox"), Environment)
-
-
 @cases(
     ("change", "sentence"),
     {
@@ -62,17 +52,6 @@ def test_an_invalid_configuration_is_refused_with_a_message(
 ) -> None:
     with pytest.raises(BadConfig, match=sentence):
         read(tmp_path, {**GOOD, **change})
-
-
-def test_a_missing_field_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match="kubeconfig"):
-        read(tmp_path, {"state_dir": "/s"})
-
-
-def test_a_file_that_is_not_json_is_refused_with_a_message(tmp_path: Path) -> None:
-    (tmp_path / "c").write_text("{")
-    with pytest.raises(BadConfig, match="cannot be used"):
-        load_config(tmp_path / "c")
 
 
 CATALOG = ImageCatalog(
@@ -104,29 +83,6 @@ def test_an_unknown_image_names_the_known_ones() -> None:
         "tool:2"
     )
     assert CATALOG.lookup("gone:1") == Unavailable("why")
-
-
-def test_a_catalog_is_the_same_after_json() -> None:
-    extra: dict[str, Path | str] = {
-        "optimus-examples-mxnet": Path("/mx"),
-        "optimus-examples-tensorflow": "no wheel",
-    }
-    catalog = default_images(Path("/bin"), extra)
-    assert msgspec.convert(catalog.to_json(), ImageCatalog) == catalog
-    project = catalog.lookup("optimus-on-kubernetes:0.1.0")
-    assert isinstance(project, Environment)
-    assert (project.interpreter, project.working_dir, project.env["PYTHONPATH"]) == (
-        f"{sys.prefix}/bin/python",
-        str(REPOSITORY),
-        SOURCES,
-    )
-    assert catalog.lookup("optimus-examples-tensorflow") == Unavailable("no wheel")
-
-
-def test_example_images_without_an_environment_say_so() -> None:
-    found = default_images(Path("/bin")).lookup("optimus-examples-mxnet")
-    assert isinstance(found, Unavailable)
-    assert "was not set up" in found.sentence
 
 
 @cases(
@@ -161,9 +117,3 @@ def test_unsupported_fields_are_reported(raw: dict[str, Any], sentence: str) -> 
     found = unsupported(raw)
     assert found is not None
     assert sentence in found
-
-
-def test_supported_fields_are_accepted() -> None:
-    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b"}, {"name": "c", "projected": {}}]
-    probe = {"httpGet": {"port": 1}}
-    assert unsupported(pod(container(livenessProbe=probe), volumes=volumes)) is None

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from localcluster.images import Environment
 from localcluster.node.cluster_objects import ClusterObjects
-from localcluster.node.launch import CannotStart, LaunchContext, expand, prepare_launch
+from localcluster.node.launch import CannotStart, LaunchContext, prepare_launch
 from localcluster.node.pod_spec import Unresolved, parse_pod
 from localcluster.node.process_table import Launch
 from localcluster.node.volumes import PodVolumes
@@ -81,14 +79,6 @@ def test_commands(
     assert (launch.argv, launch.program) == (argv, str(tmp_path / "image" / "tool"))
 
 
-def test_python_is_the_interpreter_of_the_image_by_its_full_path(
-    tmp_path: Path, image: Environment
-) -> None:
-    launch = prepare(tmp_path, image, command=["python", "-c", "1"])
-    assert launch.program == image.interpreter
-    assert launch.argv == (image.interpreter, "-c", "1")
-
-
 def test_arguments_refer_to_variables_and_are_rewritten_once(
     tmp_path: Path, image: Environment
 ) -> None:
@@ -125,18 +115,6 @@ def test_variables_are_a_clean_set_the_images_and_the_containers(
     assert env["PATH"].startswith(f"{image.path[0]}:")
 
 
-def test_a_mount_at_tmp_is_where_temporary_files_go_and_nothing_else_moves(
-    tmp_path: Path, image: Environment
-) -> None:
-    env = prepare(tmp_path, image, volumeMounts=[{"name": "v", "mountPath": "/tmp"}]).env
-    assert env["TMPDIR"] == str(tmp_path / "pod" / "volumes" / "v")
-    assert env["HOME"] == str(tmp_path / "pod" / "scratch")
-
-
-def test_the_working_folder_is_the_images(tmp_path: Path, image: Environment) -> None:
-    assert prepare(tmp_path, image).folder == str(tmp_path)
-
-
 @cases(
     ("fields", "sentence"),
     {
@@ -149,32 +127,6 @@ def test_a_missing_program_is_reported(
 ) -> None:
     with pytest.raises(CannotStart, match=sentence):
         prepare(tmp_path, image, **fields)
-
-
-def test_a_container_without_command_and_entry_point_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(CannotStart, match="has no entry point here"):
-        prepare(tmp_path, Environment())
-
-
-@cases(
-    ("text", "expected"),
-    {
-        "a known variable is replaced": ("a $(X) b", "a 1 b"),
-        "an unknown one stays as it is written": ("$(NOPE)", "$(NOPE)"),
-        "two dollars are one, and no reference": ("$$(X)", "$(X)"),
-        "a dollar before a reference": ("$$$(X)", "$1"),
-        "the shell's own forms are left to the shell": ("$X ${X}", "$X ${X}"),
-        "an open parenthesis is text": ("$(X", "$(X"),
-        "a value is not expanded again": ("$(Y)", "$(X)"),
-    },
-)
-def test_expansion(text: str, expected: str) -> None:
-    assert expand(text, {"X": "1", "Y": "$(X)"}) == expected
-
-
-@given(st.text(alphabet=st.characters(blacklist_characters="$")))
-def test_text_without_a_dollar_is_never_changed(text: str) -> None:
-    assert expand(text, {"X": "1"}) == text
 
 
 def field(path: str) -> list[dict[str, Any]]:
@@ -197,21 +149,6 @@ def test_a_field_of_the_pod(tmp_path: Path, image: Environment, path: str, expec
     assert prepare(tmp_path, image, env=field(path)).env["X"] == expected
 
 
-def test_an_unknown_field_is_reported(tmp_path: Path, image: Environment) -> None:
-    with pytest.raises(Unresolved, match=r'spec\.hostname" is not known'):
-        prepare(tmp_path, image, env=field("spec.hostname"))
-
-
-def test_values_refer_to_variables_before_them(tmp_path: Path, image: Environment) -> None:
-    entries = [
-        {"name": "X", "value": "$(FROM_IMAGE)/1"},
-        {"name": "EARLY", "value": "$(LATE)"},
-        {"name": "LATE", "value": "1"},
-    ]
-    env = prepare(tmp_path, image, env=entries).env
-    assert (env["X"], env["EARLY"]) == ("yes/1", "$(LATE)")
-
-
 def from_settings(**more: Any) -> list[dict[str, Any]]:
     return [{"configMapRef": {"name": "settings"}, **more}]
 
@@ -222,12 +159,6 @@ def test_variables_of_a_config_map_come_before_those_of_the_container(
     entries = [{"name": "X", "value": "own"}, {"name": "Z", "value": "$(Y)"}]
     env = prepare(tmp_path, image, envFrom=from_settings(), env=entries).env
     assert (env["X"], env["Y"], env["Z"]) == ("own", "/v/shared", "/v/shared")
-
-
-def test_variables_of_a_config_map_may_have_a_prefix(tmp_path: Path, image: Environment) -> None:
-    env = prepare(tmp_path, image, envFrom=from_settings(prefix="P_")).env
-    assert env["P_X"] == "shared"
-    assert "X" not in env
 
 
 def test_a_config_map_of_variables_that_is_missing_is_waited_for_unless_it_is_optional(

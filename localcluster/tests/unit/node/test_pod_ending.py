@@ -43,11 +43,6 @@ def test_a_deleted_pod_gets_its_grace_period_a_final_phase_and_is_removed() -> N
     assert harness.phase == "Failed"
 
 
-def test_a_deleted_pod_whose_container_ends_well_has_succeeded() -> None:
-    harness = MachineHarness(pod()).begin().send(life.DeletionRequested(5)).exit("main", 0)
-    assert harness.phase == "Succeeded"
-
-
 def test_sidecars_of_a_deleted_pod_wait_for_its_main_containers() -> None:
     harness = MachineHarness(pod(init=(container("side", **SIDECAR),))).begin()
     harness.new_instructions()
@@ -56,25 +51,6 @@ def test_sidecars_of_a_deleted_pod_wait_for_its_main_containers() -> None:
     harness.exit("main", 0, at=20)
     assert harness.new_instructions() == [life.EndProbes("main"), life.Signal("side", kill=False)]
     assert harness.machine.next_wake() == 40
-
-
-def test_a_second_deletion_can_only_shorten_the_grace() -> None:
-    harness = (
-        MachineHarness(pod())
-        .begin()
-        .send(life.DeletionRequested(30), at=0)
-        .send(life.DeletionRequested(2), at=1)
-    )
-    assert harness.machine.next_wake() == 3
-    harness.send(life.DeletionRequested(500), at=2)
-    assert harness.machine.next_wake() == 3
-
-
-def test_a_grace_of_zero_kills_at_once() -> None:
-    harness = MachineHarness(pod()).begin()
-    harness.new_instructions()
-    harness.send(life.DeletionRequested(0))
-    assert harness.new_instructions() == [life.Signal("main", kill=True)]
 
 
 def test_a_pod_whose_object_is_gone_is_killed_and_dropped() -> None:
@@ -93,17 +69,6 @@ def test_a_rejected_pod_fails_without_container_states_and_goes_when_deleted() -
     assert harness.begin().new_instructions() == []
     assert harness.status == {"phase": "Failed", "reason": "OutOfcpu", "message": "too much"}
     assert harness.send(life.DeletionRequested(30)).new_instructions() == [life.Discard()]
-
-
-def test_a_pod_that_had_ended_stays_as_it_was() -> None:
-    first = MachineHarness(pod(restartPolicy="Never")).begin().exit("main", 4)
-    second = MachineHarness(pod(restartPolicy="Never"), first.status).begin()
-    assert (second.new_instructions(), second.phase, second.machine.finished) == (
-        [],
-        "Failed",
-        True,
-    )
-    assert second.state()["terminated"]["exitCode"] == 4
 
 
 def test_a_pod_that_ran_has_ended_with_the_agent_that_ran_it() -> None:

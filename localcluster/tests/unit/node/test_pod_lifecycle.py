@@ -45,24 +45,6 @@ def test_the_first_restart_is_immediate_then_delays_double_up_to_the_cap() -> No
     assert delays == [0, 10, 20, 40, 80, 160, 300, 300]
 
 
-def test_a_long_run_resets_the_back_off() -> None:
-    harness = MachineHarness(pod(restartPolicy="Always")).begin()
-    harness.exit("main", 1, at=1).exit("main", 1, at=2)
-    assert "waiting" in harness.state()
-    harness.send(life.Tick(), at=12)
-    harness.exit("main", 1, at=12 + 600)
-    assert "running" in harness.state()
-
-
-def test_a_container_in_back_off_counts_as_running_and_shows_its_last_end() -> None:
-    harness = MachineHarness(pod(restartPolicy="Always")).begin()
-    harness.exit("main", 1, at=1).exit("main", 7, at=2)
-    status = harness.status["containerStatuses"][0]
-    assert harness.phase == "Running"
-    assert status["lastState"]["terminated"]["exitCode"] == 7
-    assert not status["ready"]
-
-
 def test_the_startup_probe_of_a_sidecar_gates_what_comes_after_it() -> None:
     sidecar = container("side", startupProbe={"httpGet": {"port": 1}}, **SIDECAR)
     harness = MachineHarness(pod(init=(sidecar, container("next", **SIDECAR)))).begin()
@@ -74,14 +56,6 @@ def test_the_startup_probe_of_a_sidecar_gates_what_comes_after_it() -> None:
     harness.send(life.ProbeReport("side", 0, "startup", healthy=True))
     assert list(harness.running) == ["side", "next", "main"]
     assert (harness.phase, harness.condition("Initialized")) == ("Running", "True")
-
-
-def test_a_sidecar_that_ends_is_run_again_beside_the_main_container() -> None:
-    harness = MachineHarness(
-        pod(init=(container("side", **SIDECAR),), restartPolicy="Never")
-    ).begin()
-    harness.exit("side", 0, at=3)
-    assert (set(harness.running), harness.phase) == ({"side", "main"}, "Running")
 
 
 def test_a_failed_liveness_probe_ends_the_container_and_the_policy_runs_it_again() -> None:
@@ -147,15 +121,3 @@ def test_a_start_that_fails(event: life.StartFailed, reason: str, phase: str) ->
     status = machine.status(moment(0))
     state = next(iter(status["containerStatuses"][0]["state"].values()))
     assert (state["reason"], status["phase"]) == (reason, phase)
-
-
-def test_an_image_that_stays_unknown_is_backed_off() -> None:
-    machine = PodMachine(parse_pod(pod()), BACK_OFF, moment(0))
-    machine.handle(life.Tick(), moment(0))
-    machine.handle(life.Prepared(), moment(0))
-    machine.handle(life.StartFailed("main", "ErrImagePull", "unknown"), moment(0))
-    assert machine.next_wake() == 10
-    machine.handle(life.Tick(), moment(10))
-    machine.handle(life.StartFailed("main", "ErrImagePull", "unknown"), moment(10))
-    waiting = machine.status(moment(10))["containerStatuses"][0]["state"]["waiting"]
-    assert waiting == {"reason": "ImagePullBackOff", "message": "unknown"}

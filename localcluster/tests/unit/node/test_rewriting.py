@@ -79,15 +79,6 @@ def test_files_are_rewritten_by_paths_and_addresses_only() -> None:
     )
 
 
-def test_any_other_port_is_its_own() -> None:
-    assert (REWRITING.port(8080), REWRITING.port(8081)) == (40080, 8081)
-
-
-@given(st.text())
-def test_without_mounts_and_ports_nothing_changes(text: str) -> None:
-    assert Rewriting().argument(text) == text
-
-
 @given(
     st.lists(
         st.sampled_from(["/data", "/data/sub", "/x", " ", ":8080", "=80", "a", "/"]), max_size=8

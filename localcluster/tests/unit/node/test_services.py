@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from localcluster.node.peer_addresses import PeerAddresses
 from localcluster.ports import NoPortLeft, PortAllocator, pick_ports
-from tests.cases import cases
 from tests.unit.node.pods import pod
 
 
@@ -67,17 +66,6 @@ def test_all_replicas_of_a_run_get_the_same_distinct_ports() -> None:
     assert cluster_of(table, replica("b")) == first
 
 
-def test_a_recreated_replica_keeps_the_ports_of_its_run() -> None:
-    ports = Counter()
-    table = ports.addresses()
-    for uid in ("a", "b"):
-        table.pod_seen(replica(uid))
-    first = cluster_of(table, replica("a"))
-    table.pod_gone(replica("a"))
-    table.pod_seen(replica("a2"))
-    assert (cluster_of(table, replica("a2")), ports.released) == (first, [])
-
-
 def test_a_run_ends_with_its_last_pod_and_the_next_one_gets_new_ports() -> None:
     ports = Counter()
     table = ports.addresses()
@@ -89,14 +77,6 @@ def test_a_run_ends_with_its_last_pod_and_the_next_one_gets_new_ports() -> None:
     assert ports.released == [101, 102, 103]
     table.pod_seen(replica("c"))
     assert cluster_of(table, replica("c")) != first
-
-
-def test_jobs_do_not_share_ports() -> None:
-    table = Counter().addresses()
-    one, other = replica("a"), replica("b", job="job-2")
-    table.pod_seen(one)
-    table.pod_seen(other)
-    assert cluster_of(table, one) != cluster_of(table, other)
 
 
 @given(
@@ -177,33 +157,6 @@ def test_a_sparse_cluster_is_rewritten_too() -> None:
     assert json.loads(told["TF_CONFIG"])["cluster"] == {"worker": {"1": "127.0.0.1:101"}}
 
 
-@cases(
-    "text",
-    {
-        "text that is no JSON": "no json",
-        "JSON of another shape": "[]",
-        "a member without a port": '{"cluster": {"ps": ["host-without-port"]}}',
-    },
-)
-def test_a_config_that_the_operator_did_not_write_stays_as_it_is(text: str) -> None:
-    table = Counter().addresses()
-    table.pod_seen(replica("a"))
-    assert table.rewrite(replica("a"), {"TF_CONFIG": text}) == {"TF_CONFIG": text}
-
-
-def test_pods_without_a_training_job_are_not_changed() -> None:
-    assert Counter().addresses().rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
-
-
-def test_two_agents_never_hand_out_the_same_port() -> None:
-    candidates = pick_ports(10)
-    with closing(PortAllocator(candidates)) as one, closing(PortAllocator(candidates)) as other:
-        handed = [(one, other)[index % 2].allocate() for index in range(10)]
-        assert sorted(handed) == sorted(candidates)
-        with pytest.raises(NoPortLeft, match=f"between {min(candidates)} and {max(candidates)}"):
-            one.allocate()
-
-
 def test_a_released_port_is_reused_only_after_a_delay() -> None:
     seconds = [0.0]
     (port,) = pick_ports(1)
@@ -220,3 +173,12 @@ def test_a_port_in_use_is_skipped() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(NoPortLeft):
             PortAllocator([port]).allocate()
+
+
+def test_two_agents_never_hand_out_the_same_port() -> None:
+    candidates = pick_ports(10)
+    with closing(PortAllocator(candidates)) as one, closing(PortAllocator(candidates)) as other:
+        handed = [(one, other)[index % 2].allocate() for index in range(10)]
+        assert sorted(handed) == sorted(candidates)
+        with pytest.raises(NoPortLeft, match=f"between {min(candidates)} and {max(candidates)}"):
+            one.allocate()

@@ -8,7 +8,6 @@ import pytest
 from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.pod_spec import Unresolved
 from localcluster.node.volumes import PodVolumes
-from tests.cases import cases
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.pods import pod
 
@@ -74,22 +73,3 @@ def test_a_secret_is_decoded_and_an_optional_one_may_come_later(tmp_path: Path) 
     api.objects[SECRET] = {"data": {"tls.key": base64.b64encode(b"key").decode()}}
     volumes.refresh(with_secret)
     assert (folder / "tls.key").read_text() == "key"
-
-
-@cases(
-    ("objects", "source", "sentence"),
-    {
-        "none": ({}, {}, 'secret "s" not found'),
-        "bytes": ({SECRET: {"data": {"a": "/w=="}}}, {}, "is no text"),
-        "another key": (
-            {SECRET: {"data": {"a": "eA=="}}},
-            {"items": [{"key": "b", "path": "b"}]},
-            'secret "s" has no key b',
-        ),
-    },
-)
-def test_a_secret_that_cannot_be_shown_is_reported(
-    tmp_path: Path, objects: dict[str, dict[str, object]], source: dict[str, object], sentence: str
-) -> None:
-    with pytest.raises(Unresolved, match=sentence):
-        pod_volumes(tmp_path, FakeApi(objects)).prepare(secret_volume(**source))

@@ -1,9 +1,9 @@
-"""Defaults of the built-in kinds other than pods."""
+"""The built-in kinds other than pods: their defaults, and what CustomResourceDefinitions serve."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from localcluster.embedded.apiserver import definitions, pods
+from localcluster.embedded.apiserver import pods
 from localcluster.embedded.apiserver.kinds import Json, Resource
 
 NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -67,6 +67,47 @@ def _deployment(body: Json) -> Json:
     return {**body, "spec": {**spec, "template": filled}, "status": {}}
 
 
+def resources_of(definition: Json) -> Iterator[Resource]:
+    """Yield the kinds that a definition serves, one for each version."""
+    spec = definition["spec"]
+    names = spec["names"]
+    for version in spec["versions"]:
+        if version.get("served"):
+            yield Resource(
+                group=spec["group"],
+                version=version["name"],
+                plural=names["plural"],
+                kind=names["kind"],
+                namespaced=spec.get("scope", "Namespaced") == "Namespaced",
+                short_names=tuple(names.get("shortNames") or ()),
+                subresources=("status",) if "status" in (version.get("subresources") or {}) else (),
+                schema=version["schema"]["openAPIV3Schema"],
+                list_kind=names.get("listKind") or f"{names['kind']}List",
+                columns=tuple(version.get("additionalPrinterColumns") or ()),
+            )
+
+
+def established(definition: Json, now: str) -> Json:
+    """Return a definition whose status says that it is served."""
+    conditions = definition["status"].get("conditions") or []
+    for kind, reason, message in (
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ):
+        text = {"reason": reason, "message": message, "lastTransitionTime": now}
+        conditions = pods.with_condition(conditions, {"type": kind, "status": "True", **text})
+    status = {"conditions": conditions, "acceptedNames": definition["spec"]["names"]}
+    return {**definition, "status": {**definition["status"], **status}}
+
+
+def _definition(body: Json) -> Json:
+    """Return a new definition with the defaults of its names."""
+    spec, kind = body["spec"], body["spec"]["names"]["kind"]
+    names = {"singular": kind.lower(), "listKind": f"{kind}List", **spec["names"]}
+    stored = [each["name"] for each in spec["versions"] if each.get("storage")]
+    return {**body, "spec": {**spec, "names": names}, "status": {"storedVersions": stored}}
+
+
 _DEFAULTS: Final[Mapping[str, Callable[[Json], Json]]] = {
     "namespaces": _namespace,
     "nodes": _node,
@@ -75,5 +116,5 @@ _DEFAULTS: Final[Mapping[str, Callable[[Json], Json]]] = {
     "persistentvolumeclaims": _claim,
     "persistentvolumes": _volume,
     "deployments": _deployment,
-    "customresourcedefinitions": definitions.with_defaults,
+    "customresourcedefinitions": _definition,
 }

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
-from localcluster.embedded.apiserver import definitions, quotas
-from localcluster.embedded.apiserver.builtin import NOT_READY
+from localcluster.embedded.apiserver.builtin import NOT_READY, established, resources_of
 from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import DEFINITIONS, NAMESPACES, NODES, Json
 from localcluster.embedded.apiserver.metadata import is_terminating
@@ -175,8 +174,8 @@ class Definitions(KindController):
 
     def reconcile_object(self, found: Stored) -> None:
         """Serve what is defined."""
-        self._objects.kinds.define(found.name[1], definitions.resources_of(found.body))
-        ready = definitions.established(found.body, self._objects.now())
+        self._objects.kinds.define(found.name[1], resources_of(found.body))
+        ready = established(found.body, self._objects.now())
         if ready != found.body:
             self._objects.store.put(self.key, ready)
 
@@ -196,24 +195,6 @@ class NodeTaints(KindController):
         wanted = tainted(found.body)
         if wanted != found.body:
             self._objects.store.put(self.key, wanted)
-
-
-class QuotaUsage(KindController):
-    """Writes what is used into the status of each quota."""
-
-    key = quotas.QUOTAS
-
-    def observe(self, kind: str, change: Change) -> None:
-        """Look at the quotas of a namespace in which anything has changed."""
-        del kind
-        for quota in quotas.plain_quotas(self._objects.store, change.name[0]):
-            self.enqueue(quota.name)
-
-    def reconcile_object(self, found: Stored) -> None:
-        """Count."""
-        counted = quotas.with_usage(self._objects.store, found.body)
-        if counted != found.body:
-            self._objects.store.put(self.key, counted)
 
 
 def tainted(node: Json) -> Json:

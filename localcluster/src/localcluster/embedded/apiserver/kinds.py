@@ -107,6 +107,7 @@ BUILT_IN: Final = (
     # Policies are stored, and not obeyed: their expressions are not evaluated.
     Resource(_ADMISSION, "v1", *_POLICIES, (), _STATUS, True),
     Resource(_ADMISSION, "v1", *_BINDINGS, (), (), True),
+    # Quotas are stored, and not obeyed.
     Resource("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",), _STATUS),
     Resource("policy", "v1", *_BUDGETS, _STATUS),
     Resource("apps", "v1", "deployments", "Deployment", True, ("deploy",), _STATUS, True),

@@ -13,7 +13,7 @@ from random import Random
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from localcluster.embedded.apiserver import builtin, deletion, pods, quotas, schema
+from localcluster.embedded.apiserver import builtin, deletion, pods, schema
 from localcluster.embedded.apiserver.errors import (
     StatusError,
     already_exists,
@@ -70,7 +70,6 @@ class Objects:
         body = self._with_defaults(resource, body)
         if self.store.find(resource.store_key, (target.namespace, name)) is not None:
             raise already_exists(resource, name)
-        quotas.check(self.store, resource, body)
         return self.store.put(resource.store_key, body)
 
     def change(self, target: Target, change: Change) -> Stored:

@@ -1,9 +1,8 @@
-"""Bodies in Kubernetes' protobuf, which kubectl's own commands send: drain and most of `create`.
+"""Bodies in Kubernetes' protobuf, which kubectl's own commands send: `drain`, `create namespace`.
 
 A body is an envelope (four bytes, the kind, the object). A message is described by its fields:
 `NUMBER NAME`, with `[]` for a list, `{}` for a map and `:TYPE` for what is no string."""
 
-import base64
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,34 +16,10 @@ _MESSAGES: Final[Mapping[str, str]] = {
     "TypeMeta": "1 apiVersion, 2 kind",
     "ObjectMeta": "1 name, 2 generateName, 3 namespace, 11 labels{}, 12 annotations{}",
     "Preconditions": "1 uid, 2 resourceVersion",
-    "Quantity": "1 string",
-    "IntOrString": "1 type:int, 2 intVal:int, 3 strVal",
-    "Selector": "1 matchLabels{}",
     "DeleteOptions": "1 gracePeriodSeconds:int, 2 preconditions:Preconditions, "
     "4 propagationPolicy, 5 dryRun[]",
     "Eviction": "1 metadata:ObjectMeta, 2 deleteOptions:DeleteOptions",
     "Namespace": "1 metadata:ObjectMeta",
-    "ServiceAccount": "1 metadata:ObjectMeta",
-    "ConfigMap": "1 metadata:ObjectMeta, 2 data{}, 3 binaryData{}:base64, 4 immutable:bool",
-    "Secret": "1 metadata:ObjectMeta, 2 data{}:base64, 3 type, 5 immutable:bool",
-    "TokenRequest": "1 metadata:ObjectMeta, 2 spec:TokenSpec",
-    "TokenSpec": "1 audiences[], 4 expirationSeconds:int",
-    "ResourceQuota": "1 metadata:ObjectMeta, 2 spec:QuotaSpec",
-    "QuotaSpec": "1 hard{}:Quantity, 2 scopes[]",
-    "PriorityClass": "1 metadata:ObjectMeta, 2 value:int, 3 globalDefault:bool, 4 description, "
-    "5 preemptionPolicy",
-    "PodDisruptionBudget": "1 metadata:ObjectMeta, 2 spec:BudgetSpec",
-    "BudgetSpec": "1 minAvailable:IntOrString, 2 selector:Selector, 3 maxUnavailable:IntOrString",
-    "Service": "1 metadata:ObjectMeta, 2 spec:ServiceSpec",
-    "ServiceSpec": "1 ports[]:Port, 2 selector{}, 3 clusterIP, 4 type",
-    "Port": "1 name, 2 protocol, 3 port:int, 4 targetPort:IntOrString",
-    "Role": "1 metadata:ObjectMeta, 2 rules[]:Rule",
-    "ClusterRole": "1 metadata:ObjectMeta, 2 rules[]:Rule",
-    "Rule": "1 verbs[], 2 apiGroups[], 3 resources[], 4 resourceNames[], 5 nonResourceURLs[]",
-    "RoleBinding": "1 metadata:ObjectMeta, 2 subjects[]:Subject, 3 roleRef:RoleRef",
-    "ClusterRoleBinding": "1 metadata:ObjectMeta, 2 subjects[]:Subject, 3 roleRef:RoleRef",
-    "Subject": "1 kind, 2 apiGroup, 3 name, 4 namespace",
-    "RoleRef": "1 apiGroup, 2 kind, 3 name",
 }
 
 
@@ -75,18 +50,11 @@ def _message(name: str, data: bytes) -> Json:
 
 
 def _value(kind: str, value: Any) -> Any:
-    if kind in {"", "bool"}:
-        return bool(value) if kind else value.decode()
+    if kind == "":
+        return value.decode()
     if kind == "int":
         return value - (1 << 64) if value >> 63 else value
-    if kind in {"raw", "base64"}:
-        return base64.b64encode(value).decode() if kind == "base64" else value
-    read = _message(kind, value)
-    if kind == "Quantity":
-        return read.get("string", "0")
-    if kind == "IntOrString":
-        return read.get("strVal", "") if read.get("type") else read.get("intVal", 0)
-    return read
+    return value if kind == "raw" else _message(kind, value)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:

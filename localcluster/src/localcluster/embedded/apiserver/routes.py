@@ -11,12 +11,12 @@ import msgspec
 
 from localcluster.embedded.apiserver import deletion, discovery, errors, wire
 from localcluster.embedded.apiserver.auth import Authenticator
-from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json
-from localcluster.embedded.apiserver.lists import encoded_list, listed
+from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json, Resource
 from localcluster.embedded.apiserver.logs import LogRequest, log_request
 from localcluster.embedded.apiserver.objects import Objects, check_identity, check_replaces
 from localcluster.embedded.apiserver.patches import json_patch, merge_patch, strategic_merge
-from localcluster.embedded.apiserver.selectors import parse_selection
+from localcluster.embedded.apiserver.selectors import Selection, parse_selection
+from localcluster.embedded.apiserver.store import Store, Stored
 from localcluster.embedded.apiserver.tables import ACCEPTED, table
 from localcluster.embedded.apiserver.watches import WatchRequest, parse_watch
 
@@ -25,9 +25,6 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _MADE_BY_PUT: Final = frozenset({"leases", "events"})
 """Kinds of which a PUT creates what is not there."""
 _SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-
-COMPACT: Final = "/localcluster/compact"
-"""A POST here drops the server's history, as etcd's compaction does. No real server has it."""
 
 Outcome: TypeAlias = wire.Response | WatchRequest | LogRequest
 
@@ -47,7 +44,7 @@ class Routes:
         if request.path in discovery.HEALTH:
             return wire.Response(200, b"ok", _TEXT)
         try:
-            if not self._authenticator.admits(request.authorization, self._objects.clock()):
+            if not self._authenticator.admits(request.authorization):
                 raise errors.StatusError(401, "Unauthorized", "Unauthorized")
             target = wire.target_of(self._objects.kinds, request.path)
             return self._without_target(request) if target is None else self._on(target, request)
@@ -60,9 +57,6 @@ class Routes:
             return wire.respond(unread.status, unread.code)
 
     def _without_target(self, request: wire.Request) -> wire.Response:
-        if request.path == COMPACT and request.method == "POST":
-            self._objects.store.compact()
-            return wire.respond({"version": self._objects.store.version})
         found = discovery.document(self._objects.kinds, request.path, self._address)
         if found is not None:
             return wire.respond(found)
@@ -96,6 +90,31 @@ def _list(objects: Objects, target: wire.Target, request: wire.Request) -> Outco
         return wire.Response(200, body)
     found = msgspec.json.decode(body)
     return wire.respond(table(resource, found["items"], found["metadata"], objects.clock()))
+
+
+def listed(
+    store: Store, resource: Resource, selection: Selection, query: Mapping[str, str]
+) -> bytes:
+    """Return the selected objects as the body of a response, always whole. Raises StatusError."""
+    wire.check_version(query, store.version)
+    wire.number(query, "limit")
+    items = store.items(resource.store_key, selection.namespace)
+    chosen = (each for each in items if selection.matches(each.body))
+    return _encoded_list(resource, store.version, chosen)
+
+
+def _encoded_list(resource: Resource, version: int, items: Iterable[Stored]) -> bytes:
+    """Return a list's bytes. Items of built-in kinds come without kind and apiVersion."""
+    metadata: Json = {"resourceVersion": str(version)}
+    about: Json = {"kind": resource.list_kind or f"{resource.kind}List"}
+    about["apiVersion"] = resource.api_version
+    if resource.custom:
+        metadata, shown = {"continue": "", **metadata}, [each.raw for each in items]
+    else:
+        head = len(msgspec.json.encode({**about, "kind": resource.kind}))
+        shown = [b"{" + each.raw[head:] for each in items]
+    head_raw = msgspec.json.encode({**about, "metadata": metadata})[:-1]
+    return b'%b,"items":[%b]}\n' % (head_raw, b",".join(shown))
 
 
 def _get(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
@@ -166,7 +185,7 @@ def _delete_collection(
     found = [each for each in there if selection.matches(each.body)]
     for each in found:
         objects.delete(wire.Target(resource, *each.name), options)
-    return wire.Response(200, encoded_list(resource, {"resourceVersion": str(version)}, found))
+    return wire.Response(200, _encoded_list(resource, version, found))
 
 
 def _bind(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:

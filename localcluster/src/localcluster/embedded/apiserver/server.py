@@ -12,7 +12,6 @@ from localcluster.embedded.apiserver.controllers import (
     NamespaceDefaults,
     NamespaceDeletion,
     NodeTaints,
-    QuotaUsage,
 )
 from localcluster.embedded.apiserver.deployments import Deployments
 from localcluster.embedded.apiserver.garbage import GarbageCollector
@@ -34,7 +33,7 @@ _PRIORITIES: Final = {
 def controllers_of(objects: Objects) -> Controllers:
     """Return all controllers of a server."""
     immediate = (Definitions, NamespaceDefaults, NodeTaints)
-    delayed = (GarbageCollector, NamespaceDeletion, VolumeBinder, Deployments, QuotaUsage)
+    delayed = (GarbageCollector, NamespaceDeletion, VolumeBinder, Deployments)
     return Controllers(
         objects.store, [each(objects) for each in immediate], [each(objects) for each in delayed]
     )
@@ -57,7 +56,6 @@ class Server:
         self.app = App(self.routes, watches, self.controllers)
         self._create_initial(begin_with)
         self.controllers.run_all()
-        self.store.compact()  # what was created before the first client is no history
 
     def _create_initial(self, documents: Iterable[Json]) -> None:
         for name in _NAMESPACES:

@@ -2,7 +2,6 @@
 
     put, remove      give the next version to a change and append it to the log of its kind
     since(version)   the changes after a version, or `Expired` where the log does not reach back
-    compact()        drops the log: only later changes can be watched
 
 Objects are encoded once, when they are stored; lists and watches share these bytes."""
 
@@ -86,7 +85,6 @@ class Store:
         self._objects: dict[str, dict[Name, Stored]] = {}
         self._logs: dict[str, list[Change]] = {}
         self._begins: dict[str, int] = {}
-        self._compacted = 1
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
@@ -116,16 +114,11 @@ class Store:
 
     def since(self, kind: str, version: int) -> Sequence[Change]:
         """Return the changes of a kind after a version, oldest first. Raises Expired."""
-        begins = max(self._compacted, self._begins.get(kind, 0))
+        begins = self._begins.get(kind, 0)
         if version < begins:
             raise Expired(begins)
         log = self._logs.get(kind, [])
         return log[bisect_right(log, version, key=_version_of) :]
-
-    def compact(self) -> None:
-        """Drop every change so far; the objects stay."""
-        self._compacted = self.version
-        self._logs.clear()
 
     def _take(self, kind: str, change: Change) -> None:
         """Apply and report a change."""

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from localcluster.embedded.operator.loop import Operator
-from localcluster.embedded.ready import print_when_ready
 from optimus.kube.client import connect
 from optimus.kube.errors import KubeError
 
@@ -30,7 +29,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: operator.stop())
-    print_when_ready(lambda: operator.ready)
     operator.run()
     return 0
 

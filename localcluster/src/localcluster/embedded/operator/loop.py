@@ -33,6 +33,7 @@ from optimus.kube.times import format_second
 
 _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.5
+_IDLE_SECONDS = 0.02
 
 Key = tuple[str, str, str]
 """Kind, namespace and name of a job."""
@@ -65,26 +66,23 @@ class Operator:
         self._services = cache(child("services", "Service"), observer=self._child_changed)
         self._caches = (*self._jobs.values(), self._pods, self._services)
 
-    @property
-    def ready(self) -> bool:
-        """Whether every cache has been filled once."""
-        return all(cache.synced for cache in self._caches)
-
     def stop(self) -> None:
         """Make ``run`` return."""
         self._stopping.set()
         self._changes.notify()
 
     def run(self) -> None:
-        """Reconcile what is due until stopped."""
+        """Print `ready` once it knows all jobs, and reconcile what is due until stopped."""
         for cache in self._caches:
             cache.start()
+        while not self._stopping.is_set() and not all(each.synced for each in self._caches):
+            self._changes.wait(self._changes.count, _IDLE_SECONDS)
+        print("ready", flush=True)
         seen = -1
         while not self._stopping.is_set():
             seen = self._changes.wait(seen, _RETRY_SECONDS)
-            if self.ready:
-                for key in self._take_due(time.monotonic()):
-                    self._reconcile_safely(key)
+            for key in self._take_due(time.monotonic()):
+                self._reconcile_safely(key)
         for cache in self._caches:
             cache.stop()
 

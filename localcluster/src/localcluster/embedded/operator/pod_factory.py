@@ -14,12 +14,12 @@ LABELS: Final = "training.kubeflow.org"
 
 
 def child_name(job: Job, role: Role, index: int) -> str:
-    """The name of a replica's pod, and of its service."""
+    """Return the name of a replica's pod, and of its service."""
     return f"{job.name}-{role.label}-{index}"
 
 
 def selecting_labels(job: Job, role: Role, index: int) -> dict[str, str]:
-    """The labels that find a replica's pod."""
+    """Return the labels that find a replica's pod."""
     return {
         f"{LABELS}/operator-name": job.kind.controller,
         f"{LABELS}/job-name": job.name,
@@ -29,7 +29,7 @@ def selecting_labels(job: Job, role: Role, index: int) -> dict[str, str]:
 
 
 def make_pod(job: Job, role: Role, index: int) -> Json:
-    """The pod of a replica."""
+    """Return the pod of a replica."""
     template = copy.deepcopy(role.template)
     metadata, spec = template.get("metadata") or {}, template["spec"]
     labels = {**(metadata.get("labels") or {}), **selecting_labels(job, role, index)}
@@ -65,7 +65,7 @@ def _quote_amounts(resources: Json) -> None:
 
 
 def make_service(job: Job, role: Role, index: int) -> Json:
-    """The headless service of a replica."""
+    """Return the headless service of a replica."""
     labels = selecting_labels(job, role, index)
     ports = [
         {"name": port.get("name", ""), "port": port["containerPort"]} for port in _ports(job, role)
@@ -170,42 +170,18 @@ def _mxnet(job: Job, role: Role, index: int) -> dict[str, str]:
 
 
 def _pytorch(job: Job, role: Role, index: int) -> dict[str, str]:
-    """Return what the real operator sets, in its order of precedence."""
+    """Return what the real operator sets for a job without an elastic policy."""
     spec, replicas = job.body["spec"], sum(each.replicas for each in job.roles.values())
-    elastic, master = spec.get("elasticPolicy"), job.roles.get("Master")
-    processes = str(spec.get("nprocPerNode") or (elastic or {}).get("nProcPerNode") or "auto")
-    variables = {"PYTHONUNBUFFERED": "1"}
-    if master:
+    processes = str(spec.get("nprocPerNode") or "auto")
+    variables = {"PYTHONUNBUFFERED": "1", "PET_NNODES": str(replicas)}
+    if master := job.roles.get("Master"):
         address, port = child_name(job, master, 0), str(_port(job, master))
         rank = str(index + (role.name == "Worker"))
         world = replicas * (int(processes) if processes.isdecimal() else 1)
         variables |= {"MASTER_PORT": port, "PET_MASTER_PORT": port, "MASTER_ADDR": address}
         variables |= {"PET_MASTER_ADDR": address, "WORLD_SIZE": str(world), "RANK": rank}
         variables |= {"PET_NPROC_PER_NODE": processes, "PET_NODE_RANK": rank}
-    if elastic is None:
-        return {**variables, "PET_NNODES": str(replicas)}
-    return variables | _elastic(job, elastic)
-
-
-def _elastic(job: Job, policy: Json) -> dict[str, str]:
-    worker = job.roles["Worker"]
-    least = policy.get("minReplicas", policy.get("maxReplicas", worker.replicas))
-    most = policy.get("maxReplicas", policy.get("minReplicas", worker.replicas))
-    host = policy.get("rdzvHost") or child_name(job, worker, 0)
-    conf = (f"{each['key']}={each['value']}" for each in policy.get("rdzvConf") or ())
-    optional = {
-        "PET_MAX_RESTARTS": policy.get("maxRestarts"),
-        "PET_NPROC_PER_NODE": policy.get("nProcPerNode"),
-        "PET_RDZV_ID": policy.get("rdzvId"),
-        "PET_RDZV_CONF": ",".join(conf) or None,
-        "PET_STANDALONE": "" if policy.get("standalone") else None,
-    }
-    return {
-        "PET_RDZV_ENDPOINT": f"{host}:{policy.get('rdzvPort') or _port(job, worker)}",
-        "PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d",
-        "PET_NNODES": f"{least}:{most}",
-        **{name: str(value) for name, value in optional.items() if value is not None},
-    }
+    return variables
 
 
 _VARIABLES: Final[Mapping[str, Callable[[Job, Role, int], dict[str, str]]]] = {

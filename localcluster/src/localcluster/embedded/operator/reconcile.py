@@ -77,7 +77,7 @@ class _Reconciliation:
 
 
 def reconcile(job: Job, pods: Sequence[Json], services: Sequence[Json], now: str) -> list[Action]:
-    """What to do now.
+    """Return what to do now.
 
     Args:
         job: the job, with its defaults.
@@ -203,7 +203,7 @@ def _fill_services(run: _Reconciliation, role: Role) -> None:
 
 
 def _slots(role: Role, objects: Sequence[Json]) -> list[tuple[int, list[Json]]]:
-    """The role's objects by index, up to the highest index or the count."""
+    """Return the role's objects by index, up to the highest index or the count."""
     found: dict[int, list[Json]] = {}
     for each in objects:
         labels = each["metadata"]["labels"]

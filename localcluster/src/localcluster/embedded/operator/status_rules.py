@@ -34,7 +34,7 @@ def counted_as(pod: Json) -> str:
 
 
 def exit_code(job: Job, pod: Json) -> int | None:
-    """The exit code of the framework's container; ``None`` while it has not ended."""
+    """Return the exit code of the framework's container; ``None`` while it has not ended."""
     for each in (pod.get("status") or {}).get("containerStatuses") or ():
         ended = (each.get("state") or {}).get("terminated")
         if each.get("name") == job.kind.kind.container and ended is not None:
@@ -45,7 +45,7 @@ def exit_code(job: Job, pod: Json) -> int | None:
 def conditions_of(
     job: Job, counts: Mapping[str, Json], pods: Sequence[Json], restarting: str | None
 ) -> Iterator[NewCondition]:
-    """The conditions that follow from the counts, in the order in which they are to be set.
+    """Yield the conditions that follow from the counts, in the order in which they are to be set.
 
     ``restarting`` is the message of the condition that the job restarts, where it has that."""
     if job.kind is TFJOB:
@@ -129,10 +129,9 @@ def _of_pytorchjob(job: Job, counts: Mapping[str, Json]) -> Iterator[NewConditio
         count = counts[role.name]
         active, succeeded, failed = (count.get(key, 0) for key in ("active", "succeeded", "failed"))
         decides = role.name == "Master" or "Master" not in job.roles
-        elastic_end = "Master" not in job.roles and job.body["spec"].get("elasticPolicy")
         if decides and active:
             yield NewCondition("Running", f"{named} is running.")
-        if decides and (succeeded == role.replicas or (elastic_end and succeeded)):
+        if decides and succeeded == role.replicas:
             yield NewCondition("Succeeded", f"{named} is successfully completed.", "Normal")
             return
         if failed and role.replicas > succeeded + active:
@@ -144,26 +143,26 @@ def _of_pytorchjob(job: Job, counts: Mapping[str, Json]) -> Iterator[NewConditio
 
 
 def is_true(status: Json, kind: str) -> bool:
-    """Whether a condition holds."""
+    """Tell whether a condition holds."""
     return any(
         each["type"] == kind and each["status"] == "True" for each in status.get("conditions") or ()
     )
 
 
 def is_finished(status: Json) -> bool:
-    """Whether the job has ended, in whatever way."""
+    """Tell whether the job has ended, in whatever way."""
     return is_true(status, "Succeeded") or is_true(status, "Failed")
 
 
 def find(status: Json, kind: str) -> Json | None:
-    """A condition, whatever its status."""
+    """Return a condition, whatever its status."""
     return next((each for each in status.get("conditions") or () if each["type"] == kind), None)
 
 
 def with_condition(
     status: Json, now: str, kind: str, reason: str, message: str, *, true: bool = True
 ) -> Json:
-    """The status with a condition set, at the end of the list, unless it holds already."""
+    """Return the status with a condition set, at the end of the list, unless it holds already."""
     value = "True" if true else "False"
     before = find(status, kind)
     if is_true(status, "Failed") or (

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import yaml
 
-from localcluster.embedded.ready import print_when_ready
 from localcluster.embedded.scheduler.configuration import (
     BadConfiguration,
     Configuration,
@@ -68,7 +67,6 @@ def _run(client: Client, configuration: Configuration, options: argparse.Namespa
         serve_health(options.bind_address, options.secure_port, lambda: scheduler.ready)
     if election:
         election.start()
-    print_when_ready(lambda: scheduler.ready)
     scheduler.run()
     if election:
         election.stop()

@@ -1,17 +1,16 @@
 """The scheduler's loop over the pods that wait: the highest priority first, then the longest wait.
 
-A pod that was refused is tried again when a node has changed in what scheduling looks at, a pod was
-bound or has gone, or the pod itself has changed; one whose attempt failed, a second later. A pod
-that was bound a moment ago counts as bound, whatever the watches still say."""
+A round tries every pod that has no node. The next one follows when a node has changed in what
+scheduling looks at, or a pod in anything but its own refusals; a pod whose attempt failed by an
+error is tried again a second later. A pod that was bound a moment ago counts as bound, whatever the
+watches still say."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from queue import Empty, SimpleQueue
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from localcluster.api_calls import STRATEGIC_PATCH, ApiCalls, object_path
 from localcluster.embedded.raw_objects import Json, RawObject, raw_objects
@@ -21,31 +20,20 @@ from localcluster.embedded.scheduler.placing import NodeState, UnschedulableErro
 from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.events import EventType, EventWriter
-from optimus.kube.reflector import Reflector, ReflectorConfig
+from optimus.kube.reflector import Reflector
+from optimus.kube.store import Changes
 from optimus.kube.times import format_second
 
 _LOG = logging.getLogger(__name__)
 _NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _GONE: Final = (ErrorKind.NOT_FOUND, ErrorKind.CONFLICT, ErrorKind.INVALID)
 """A write failed because the pod is gone, bound or another one."""
-RETRY_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 """After an attempt that failed by an error: the first step of kube-scheduler's back-off."""
-SETTLING_SECONDS: Final = 0.01
-"""A new pod is tried so much later: nodes that were made before it have to be known then, and the
-embedded API server gathers what it sends."""
-FLUSH_SECONDS: Final = 300.0
-"""A refused pod is tried again then, changes or not."""
-
-_Change: TypeAlias = tuple[str, RawObject | None, RawObject | None]
-
-
-@dataclass
-class _Waiting:
-    """A pod without a node: since when, when it is tried at the latest, whether changes wake it."""
-
-    since: float
-    at: float
-    wakes: bool = False
+_SETTLING_SECONDS: Final = 0.01
+"""A round begins so much after a change: nodes that were made before a pod have to be known then,
+and the embedded API server gathers what it sends."""
+_IDLE_SECONDS: Final = 0.02
 
 
 class Scheduler:
@@ -57,196 +45,156 @@ class Scheduler:
         configuration: Configuration,
         *,
         may_work: Callable[[], bool] = lambda: True,
-        rules: ReflectorConfig | None = None,
-        random: Random | None = None,
     ) -> None:
         self._client, self._api, self._may_work = client, ApiCalls(client), may_work
         self._names = configuration.scheduler_names
         self._extenders = [HttpExtender(each) for each in configuration.extenders]
-        self._random = random or Random()
-        self._nodes: dict[str, Json] = {}
-        self._pods: dict[str, Json] = {}
-        self._waiting: dict[str, _Waiting] = {}
+        self._random = Random()
         self._assumed: dict[str, str] = {}
+        self._since: dict[str, float] = {}
+        self._retry_at: dict[str, float] = {}
         self._events: dict[str, EventWriter] = {}
-        self._inbox: SimpleQueue[_Change | None] = SimpleQueue()
-        self._stopping = threading.Event()
-        kinds = (
-            raw_objects("", "v1", "pods", "Pod", field_selector=_NOT_ENDED),
-            raw_objects("", "v1", "nodes", "Node"),
-        )
-        self._copies = [
-            Reflector(client, kind, config=rules, observer=self._observer(kind.plural))
-            for kind in kinds
-        ]
+        self._changes, self._stopping = Changes(), threading.Event()
+        pods = raw_objects("", "v1", "pods", "Pod", field_selector=_NOT_ENDED)
+        nodes = raw_objects("", "v1", "nodes", "Node")
+        self._pods = Reflector(client, pods, observer=self._observer(_of_pod))
+        self._nodes = Reflector(client, nodes, observer=self._observer(_of_node))
 
     @property
     def ready(self) -> bool:
         """Whether pods and nodes have been read once."""
-        return all(copy.synced for copy in self._copies)
+        return self._pods.synced and self._nodes.synced
 
     def stop(self) -> None:
         """Make `run` return."""
         self._stopping.set()
-        self._inbox.put(None)
+        self._changes.notify()
 
     def run(self) -> None:
-        """Schedule until stopped."""
-        for copy in self._copies:
+        """Print `ready` once it knows the cluster, and schedule until stopped."""
+        for copy in (self._pods, self._nodes):
             copy.start()
+        while not self.ready and not self._stopping.wait(_IDLE_SECONDS):
+            pass
+        print("ready", flush=True)
+        seen = -1
         while not self._stopping.is_set():
-            now = time.monotonic()
-            uid = self._next(now) if self.ready and self._may_work() else None
-            if uid is not None:
-                self._try(uid, now)
-            soonest = min((each.at - now for each in self._waiting.values()), default=1.0)
-            self._take_changes(0.0 if uid is not None else max(0.001, min(1.0, soonest)))
-        for copy in self._copies:
+            if not self._may_work():
+                self._stopping.wait(_IDLE_SECONDS)
+                seen = -1
+                continue
+            due = min(self._retry_at.values(), default=time.monotonic() + _RETRY_SECONDS)
+            before = self._changes.wait(seen, max(0.0, due - time.monotonic()))
+            if before != seen or self._retry_at:
+                self._stopping.wait(_SETTLING_SECONDS)
+                seen = self._changes.count  # what happens from now on asks for another round
+                self._round()
+        for copy in (self._pods, self._nodes):
             copy.stop()
 
-    # --- changes
+    def _observer(
+        self, aspect: Callable[[Json], Any]
+    ) -> Callable[[RawObject | None, RawObject | None], None]:
+        def observe(before: RawObject | None, after: RawObject | None) -> None:
+            if before is None or after is None or aspect(before.body) != aspect(after.body):
+                self._changes.notify()
 
-    def _observer(self, plural: str) -> Callable[[RawObject | None, RawObject | None], None]:
-        return lambda before, after: self._inbox.put((plural, before, after))
-
-    def _take_changes(self, wait_seconds: float) -> None:
-        """Take all changes that have come in; wait for the first of them."""
-        try:
-            change = self._inbox.get(timeout=wait_seconds) if wait_seconds else None
-            while True:
-                if change is not None:
-                    plural, before, after = change
-                    took = self._node_changed if plural == "nodes" else self._pod_changed
-                    took(before.body if before else None, after.body if after else None)
-                change = self._inbox.get_nowait()
-        except Empty:
-            return
-
-    def _node_changed(self, before: Json | None, after: Json | None) -> None:
-        if after is not None:
-            self._nodes[after["metadata"]["name"]] = after
-        elif before is not None:
-            self._nodes.pop(before["metadata"]["name"], None)
-        if before is None or after is None or _of_node(before) != _of_node(after):
-            self._wake()
-
-    def _pod_changed(self, before: Json | None, after: Json | None) -> None:
-        if before and (after is None or after["metadata"]["uid"] != before["metadata"]["uid"]):
-            uid = before["metadata"]["uid"]
-            held = node_of(before) or self._assumed.pop(uid, "") or nominated_node_of(before)
-            self._pods.pop(uid, None)
-            self._waiting.pop(uid, None)
-            before = None
-            if held:
-                self._wake()
-        if after is None:
-            return
-        uid = after["metadata"]["uid"]
-        if not node_of(after) and uid in self._assumed:
-            after = _bound(after, self._assumed[uid])
-        self._pods[uid] = after
-        if node_of(after) or after["metadata"].get("deletionTimestamp"):
-            self._assumed.pop(uid, None)
-            self._waiting.pop(uid, None)
-            self._wake()
-        elif after["spec"].get("schedulerName") in self._names:
-            self._pod_waits(uid, before, after)
-
-    def _pod_waits(self, uid: str, before: Json | None, pod: Json) -> None:
-        if pod["spec"].get("schedulingGates"):
-            return
-        now = time.monotonic()
-        if uid not in self._waiting:
-            self._waiting[uid] = _Waiting(now, now + SETTLING_SECONDS)
-        elif before is not None and _of_pod(before) != _of_pod(pod):
-            self._wake(uid)
-
-    def _wake(self, *uids: str) -> None:
-        for uid in uids or self._waiting:
-            if self._waiting[uid].wakes:
-                self._waiting[uid].at = 0.0
+        return observe
 
     # --- attempts
 
-    def _next(self, now: float) -> str | None:
-        due = (
-            (-_priority(self._pods[uid]), each.since, uid)
-            for uid, each in self._waiting.items()
-            if each.at <= now
-        )
-        return min(due, default=(0, 0.0, None))[2]
+    def _round(self) -> None:
+        """Try every pod that waits, once."""
+        now = time.monotonic()
+        pods = {each.uid: each.body for each in self._pods.items()}
+        self._assumed = {
+            uid: node
+            for uid, node in self._assumed.items()
+            if uid in pods and not node_of(pods[uid])
+        }
+        pods.update({uid: _bound(pods[uid], node) for uid, node in self._assumed.items()})
+        waiting = [uid for uid, pod in pods.items() if self._waits(pod)]
+        self._since = {uid: self._since.get(uid, now) for uid in waiting}
+        self._retry_at = {uid: at for uid, at in self._retry_at.items() if uid in self._since}
+        for uid in sorted(waiting, key=lambda uid: (-_priority(pods[uid]), self._since[uid])):
+            if self._retry_at.get(uid, 0.0) <= now and not self._stopping.is_set():
+                self._try(pods[uid], pods)
 
-    def _try(self, uid: str, now: float) -> None:
-        pod, waiting = self._pods[uid], self._waiting[uid]
-        waiting.since, waiting.at, waiting.wakes = now, now + FLUSH_SECONDS, True
-        node, failure = "", ""
+    def _waits(self, pod: Json) -> bool:
+        spec, is_mine = pod["spec"], pod["spec"].get("schedulerName") in self._names
+        is_held = spec.get("schedulingGates") or pod["metadata"].get("deletionTimestamp")
+        return is_mine and not is_held and not node_of(pod)
+
+    def _try(self, pod: Json, pods: dict[str, Json]) -> None:
+        uid, failure = pod["metadata"]["uid"], ""
+        self._retry_at.pop(uid, None)
         try:
-            node = place(pod, self._snapshot(pod), self._extenders, self._random)
+            node = place(pod, self._snapshot(pod, pods), self._extenders, self._random)
         except UnschedulableError as refused:
-            # What happened during the attempt counts for it: it wakes the pod again.
-            self._take_changes(0.0)
-            self._refuse(uid, "Unschedulable", str(refused))
+            self._refuse(pod, "Unschedulable", str(refused))
+            return
         except ExtenderFailed as error:
             failure = str(error)
         except Exception as error:  # noqa: BLE001 -- one bad pod must not stop the others
             _LOG.exception("%s cannot be tried", pod["metadata"]["name"])
             failure = f"{type(error).__name__}: {error}"
-        if node:
-            self._take_changes(0.0)
-            failure = self._bind(uid, pod, node) if uid in self._waiting else ""
-        if failure and uid in self._waiting:
-            waiting.at, waiting.wakes = now + RETRY_SECONDS, False
-            self._refuse(uid, "SchedulerError", failure)
+        else:
+            failure = self._bind(pod, node) if self._present(pod) else ""
+            if uid in self._assumed:
+                pods[uid] = _bound(pod, node)
+        if failure:
+            self._retry_at[uid] = time.monotonic() + _RETRY_SECONDS
+            self._refuse(pod, "SchedulerError", failure)
 
-    def _snapshot(self, pod: Json) -> Mapping[str, NodeState]:
+    def _snapshot(self, pod: Json, pods: Mapping[str, Json]) -> Mapping[str, NodeState]:
         """Return every node with its pods and with nominated pods of no lower priority."""
-        states = {name: NodeState(node) for name, node in self._nodes.items()}
-        for uid, other in self._pods.items():
-            counts = uid in self._waiting and other is not pod
+        states = {each.name: NodeState(each.body) for each in self._nodes.items()}
+        for other in pods.values():
             if node_of(other) in states:
                 states[node_of(other)].pods.append(other)
-            elif counts and _priority(other) >= _priority(pod):
+            elif other is not pod and self._waits(other) and _priority(other) >= _priority(pod):
                 nominated = states.get(nominated_node_of(other))
                 (nominated.nominated if nominated else []).append(other)
         return states
 
+    def _present(self, pod: Json) -> Json | None:
+        """Return the pod as it is known now; None where it waits no more."""
+        metadata = pod["metadata"]
+        found = self._pods.find(metadata["namespace"], metadata["name"])
+        waits = found is not None and found.uid == metadata["uid"] and self._waits(found.body)
+        return found.body if found is not None and waits else None
+
     # --- writes
 
-    def _bind(self, uid: str, pod: Json, node: str) -> str:
+    def _bind(self, pod: Json, node: str) -> str:
         """Bind a pod; return why that failed, "" where it did not."""
         metadata = pod["metadata"]
-        name, namespace = metadata["name"], metadata["namespace"]
+        name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
         body = {
-            "metadata": {"name": name, "namespace": namespace, "uid": metadata["uid"]},
+            "metadata": {"name": name, "namespace": namespace, "uid": uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        self._assumed[uid], self._pods[uid] = node, _bound(pod, node)
         try:
             self._api.create(object_path("pods", namespace, name, "binding"), body)
         except KubeError as error:
-            del self._assumed[uid]
-            self._pods[uid] = pod
             return f"binding rejected: {error}"
-        del self._waiting[uid]
+        self._assumed[uid] = node
         message = f"Successfully assigned {namespace}/{name} to {node}"
         self._emit(pod, EventType.NORMAL, "Scheduled", message)
         return ""
 
-    def _refuse(self, uid: str, reason: str, message: str) -> None:
+    def _refuse(self, pod: Json, reason: str, message: str) -> None:
         """Write why a pod has no node, unless its status says so; it loses its nomination."""
-        if uid not in self._waiting:
-            return
-        pod = self._pods[uid]
-        metadata, now = pod["metadata"], format_second(time.time())
-        body = status_patch(pod, reason, message, now)
+        present, now = self._present(pod), format_second(time.time())
+        body = status_patch(present, reason, message, now) if present else None
         if body is None:
             return
-        path = object_path("pods", metadata["namespace"], metadata["name"], "status")
-        _LOG.info("%s/%s: %s", metadata["namespace"], metadata["name"], message)
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        _LOG.info("%s/%s: %s", namespace, name, message)
         if "conditions" in body["status"]:
             self._emit(pod, EventType.WARNING, "FailedScheduling", message)
         try:
-            self._api.patch(path, body, STRATEGIC_PATCH)
+            self._api.patch(object_path("pods", namespace, name, "status"), body, STRATEGIC_PATCH)
         except KubeError as error:
             if error.kind not in _GONE:
                 _LOG.warning("%s", error.sentence)
@@ -303,5 +251,5 @@ def _of_node(node: Json) -> Any:
 
 def _of_pod(pod: Json) -> Any:
     metadata = pod["metadata"]
-    about = (metadata.get("labels"), metadata.get("annotations"))
+    about = [metadata.get(key) for key in ("uid", "labels", "annotations", "deletionTimestamp")]
     return pod["spec"], about, nominated_node_of(pod)

@@ -1,0 +1,90 @@
+"""The limits of writes to pods: one a second to each, ever rarer, none while the API throttles."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from extender.requeues import Requeue, Requeues
+from optimus.jobs import NodeConstraints
+from optimus.kube.errors import ErrorKind
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused, Written
+from optimus.resources import NONE
+from tests.cases import cases
+
+THROTTLED = Refused(ErrorKind.THROTTLED, "too many requests")
+
+
+def pod(name: str) -> Pod:
+    return Pod(
+        uid=name,
+        namespace="ns",
+        name=name,
+        created_at=0.0,
+        resources=NONE,
+        constraints=NodeConstraints(),
+    )
+
+
+ON_A, ON_B = Requeue(pod("p"), "a"), Requeue(pod("p"), "b")
+
+
+@dataclass
+class FakeWriter:
+    """Gives the answers one by one, the last one again and again."""
+
+    answers: list[Written | Refused] = field(default_factory=lambda: [Written()])
+    written: list[tuple[str, str]] = field(default_factory=list)
+
+    def requeue(self, pod: Pod, reason: str) -> Written | Refused:
+        self.written.append((pod.name, reason))
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def writes_answered(*answers: Written | Refused) -> Requeues:
+    return Requeues(FakeWriter([*answers]))
+
+
+def times_due(writes: Requeues, write: Requeue, until: float) -> list[float]:
+    """Writes it at each tenth of a second at which it is due; when that was."""
+    found = []
+    for tenths in range(int(10 * until) + 1):
+        now = tenths / 10
+        if writes.is_due(write, now):
+            writes.write_all([write], now)
+            found.append(now)
+    return found
+
+
+def test_the_same_write_is_repeated_at_doubling_intervals() -> None:
+    times = times_due(writes_answered(Written()), ON_A, 250.0)
+    assert times == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
+
+
+# --- an API server that throttles
+
+
+def throttled(writes: Requeues, times: Iterable[float]) -> None:
+    for index, now in enumerate(times):
+        writes.write_all([Requeue(pod(f"{index} at {now}"), "a")], now)
+
+
+FRESH = Requeue(pod("fresh"), "a")
+
+
+@cases(
+    ("before", "seconds"),
+    {
+        "for a second at first": ((0.0,), 1),
+        "for two the second time": ((0.0, 10.0), 2),
+        "for eight the fourth": ((0.0, 10.0, 20.0, 30.0), 8),
+        "never for more than a minute": (tuple(100.0 * at for at in range(20)), 60),
+    },
+)
+def test_no_pod_is_written_to_while_the_api_server_throttles(
+    before: tuple[float, ...], seconds: float
+) -> None:
+    writes = writes_answered(THROTTLED)
+    throttled(writes, before)
+    assert not writes.is_due(FRESH, before[-1] + seconds - 0.1)
+    assert writes.write_all([FRESH], before[-1] + seconds - 0.1) == [None]
+    assert writes.is_due(FRESH, before[-1] + seconds + 0.1)
