@@ -30,6 +30,7 @@ from optimus.runtime.settings import (
 from optimus.runtime.settings_file import unknown
 
 _LOG: Final = "log"
+_USUAL_FAIRNESS: Final = "-1.5"
 """Value of ``fairness`` for the sum of the logarithms of remaining times."""
 
 
@@ -91,7 +92,7 @@ class AutoscalerConfig:
     """Rescales within an hour after which a job does not grow: five restarts of a minute are a
     twelfth of the time. Shrinking for others does not count and stays possible."""
 
-    fairness: str = "-1.5"
+    fairness: str = _USUAL_FAIRNESS
     """What is minimised, by a number alpha: from -2 to -1, the sum of a power of the remaining
     times, which prefers jobs that end soon (log, or -1: of their logarithms); 0, the sum of
     completion times as in the paper; above, also the largest ratio of a job's time to that at its
@@ -305,7 +306,7 @@ def _weighs_jobs(policy: str) -> bool:
 
 
 def _is_weighted(settings: Settings) -> bool:
-    is_set = settings.fairness != Settings.fairness
+    is_set = settings.fairness != _USUAL_FAIRNESS
     return bool(is_set or settings.namespace_weights or settings.priority_weights)
 
 

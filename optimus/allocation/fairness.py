@@ -9,10 +9,10 @@ Job j has the weight w and the remaining time t. What is minimised is the sum ov
 where T is the job's remaining time at its fair share of the cluster. Both are the alpha-fair
 utility (Mo and Walrand, IEEE/ACM ToN 8(5), 2000): of the remaining time, and of the finish-time
 ratio t / T, by which Themis (NSDI 2020) and Gavel (OSDI 2020) define fairness. By default jobs that
-end soon come first: whoever claims more work gets less. With alpha = -1 a step is worth the logarithm
-of the factor by which it makes the job faster (proportional fairness of speeds), with alpha = 0 it is
-the sum of w t, as in Optimus for equal weights; the larger alpha is, the more the largest ratio
-counts.
+end soon come first: whoever claims more work gets less. With alpha = -1 a step is worth the
+logarithm of the factor by which it makes the job faster (proportional fairness of speeds), with
+alpha = 0 it is the sum of w t, as in Optimus for equal weights; the larger alpha is, the more the
+largest ratio counts.
 """
 
 import math
@@ -34,7 +34,8 @@ _NONE: Final[Mapping[str, float]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """The degree of fairness, from -2 to -1 or at least 0, and the weights: 1 where none is given."""
+    """The degree of fairness, from -2 to -1 or at least 0, and the weights: 1 where none is
+    given."""
 
     alpha: float = -1.5
     namespaces: Mapping[str, float] = field(default_factory=lambda: _NONE)
