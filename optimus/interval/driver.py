@@ -54,7 +54,7 @@ from optimus.interval.profiling import (
     run_is_over,
     why_not_profiled,
 )
-from optimus.interval.worth import NO_LOANS, Loans, last_arrived, training_at_risk
+from optimus.interval.worth import FOR_EVER, Loan, last_arrived, training_at_risk
 from optimus.jobs import NO_COUNTS, AmountGoal, Binding, Counts, Goal, Job
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
 from optimus.nodes import NODE_KIND_LABEL, Node, label_keys, what_is_offered
@@ -277,7 +277,7 @@ class DriverState:
     arrived: tuple[Job, ...] = ()
     """The last jobs that arrived, in their order, each as it was when it was seen first."""
 
-    loans: Loans = NO_LOANS
+    loan: Loan = FOR_EVER
     """How long loans lasted by the last interval."""
 
     kind_factors: Mapping[str, LogFactors] = field(default_factory=dict)
@@ -546,7 +546,7 @@ class IntervalDriver:
             # A new leader goes on with the round that has begun, which ends when it would have.
             begun_at = memory.of_cluster().data.get("cluster", {}).get("round_at", cluster.at)
             state.planned_at -= cluster.at - begun_at
-        state.owed, state.loans = plan.owed, plan.loans
+        state.owed, state.loan = plan.owed, plan.loan
         state.kind_factors, state.kind_orders = plan.kind_factors, plan.kind_orders
         if self._stops_together:
             yield IntervalDecided(plan)
@@ -819,7 +819,7 @@ class IntervalDriver:
         if in_time is not None:
             return in_time
         price_seconds = config.price_seconds(history) + training_at_risk(history, progress, at)
-        lasts_seconds = self.state.loans.to(job.key.namespace).mean_seconds
+        lasts_seconds = self.state.loan.mean_seconds
         return Expected(forecast, price_seconds, config.hysteresis_fraction, lasts_seconds)
 
     def _explore(

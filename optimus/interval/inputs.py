@@ -10,7 +10,7 @@ from optimus.allocation.policy import ClusterAllocation, Service
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Decision
 from optimus.interval.node_kinds import LogFactors
-from optimus.interval.worth import NO_LOANS, Loans
+from optimus.interval.worth import FOR_EVER, Loan
 from optimus.jobs import Job
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import ExpectFn, ForecastFn, forecast_job
@@ -95,7 +95,7 @@ class IntervalPlan:
     owed: Owed = field(default_factory=Owed)
     """What namespaces have used less than their part; it goes into the next interval."""
 
-    loans: Loans = NO_LOANS
+    loan: Loan = FOR_EVER
     """How long what jobs got beyond their own counts is likely to stay with them."""
     kind_factors: Mapping[str, LogFactors] = field(
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False

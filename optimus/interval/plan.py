@@ -98,7 +98,7 @@ def plan_interval(
         settled.memory,
         settled.answer,
         settled.owed,
-        settled.loans,
+        settled.loan,
         factors,
         orders,
     )

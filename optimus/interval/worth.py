@@ -5,20 +5,17 @@ c is the price of the rescale; T has the forecast's own distribution, and r the 
 model gives for both counts.
 
 Replicas beyond the user's own counts are *borrowed*: the next job that waits gets them back, which
-costs a second restart. Jobs arrive as a Poisson process, those of one submission
-at once, and a loan ends once they have used up what is free and what others return first. Their
-rate is told by how many have arrived since the first of the last few. Other namespaces
-than the borrower's use no more than one submission beyond twice what they hold: a namespace whose
-jobs are small, or end soon, ends nobody's loans by submitting many.
+costs a second restart. Jobs arrive as a Poisson process, those of one submission at once, and a
+loan ends once they have used up what is free and what others return first. Their rate is told by
+how many have arrived since the first of the last few.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
-from types import MappingProxyType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
@@ -28,7 +25,7 @@ from optimus.models import Vector
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import TrainingProgress
-from optimus.resources import NONE, Resources, total
+from optimus.resources import Resources, total
 
 _POINTS: Final = 12
 _CHANCES: Final = (np.arange(_POINTS) + 0.5) / _POINTS
@@ -44,11 +41,7 @@ assumption of 20 epochs is mostly within."""
 
 
 _LAST_ARRIVALS: Final = 10
-"""Arrivals of a namespace by which its next ones are judged: the load of a cluster changes within a
-day."""
-
-_MOST_NAMESPACES: Final = 100
-"""Of those that submitted last."""
+"""Jobs by which the next ones are judged: the load of a cluster changes within a day."""
 
 _TOGETHER_SECONDS: Final = 5.0
 """Jobs that follow one another as soon as this were submitted together."""
@@ -59,6 +52,9 @@ _PRIOR_ARRIVALS: Final = 0.5
 _PRIOR_INTERVALS: Final = 0.5
 """Intervals in which so many arrive where less time is seen: one in each, by which operators choose
 their length. Without it a new cluster lends nothing until it has been quiet for a while."""
+
+_PRIOR_SECONDS: Final = 60.0
+"""At least so long, however short the intervals are."""
 
 _ROUNDING: Final = 1e-9
 """Relative errors of numbers of submissions that just fit."""
@@ -89,120 +85,25 @@ FOR_EVER: Final = Loan()
 """Where no job arrives, or nothing is lent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loans:
-    """How long what is lent stays with a job, by the namespace of the job."""
-
-    by_namespace: Mapping[str, Loan] = field(default_factory=lambda: MappingProxyType({}))
-    by_others: Loan = FOR_EVER
-    """With the jobs of a namespace that submitted none of the last ones."""
-
-    def to(self, namespace: str) -> Loan:
-        """The loan to a job of this namespace."""
-        return self.by_namespace.get(namespace, self.by_others)
-
-
-NO_LOANS: Final = Loans()
-
-
 def last_arrived(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """The last few jobs of each namespace, in the order of their arrival."""
-    last = dict[str, list[Job]]()
-    for job in sorted(jobs, key=_arrival, reverse=True):
-        if job.key.namespace in last or len(last) < _MOST_NAMESPACES:
-            of_namespace = last.setdefault(job.key.namespace, [])
-            of_namespace += [job] if len(of_namespace) < _LAST_ARRIVALS else []
-    return tuple(sorted(chain.from_iterable(last.values()), key=_arrival))
+    """The last few jobs, in the order of their arrival."""
+    return tuple(sorted(jobs, key=lambda job: (job.created_at, job.uid))[-_LAST_ARRIVALS:])
 
 
-def _arrival(job: Job) -> tuple[float, str]:
-    return job.created_at, job.uid
-
-
-@dataclass(frozen=True, slots=True)
-class _Submissions:
-    """What the last submissions of a namespace say of its next ones."""
-
-    per_second: float
-    """Their mean rate."""
-    mean_demand: Mapping[str, float]
-
-    @classmethod
-    def of(cls, arrived: Sequence[Job], at: float, interval_seconds: float) -> Self:
-        """By its last jobs."""
-        gaps = (later.created_at - job.created_at for job, later in pairwise(arrived))
-        number = 1 + sum(gap > _TOGETHER_SECONDS for gap in gaps)
-        asked = total(job.demand() for job in arrived)
-        seen_seconds = max(at - arrived[0].created_at, _PRIOR_INTERVALS * interval_seconds)
-        return cls(
-            (number - 1 + _PRIOR_ARRIVALS) / seen_seconds,
-            {name: amount / number for name, amount in asked.items()},
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LeftCapacity:
-    """A cluster at an interval: what its jobs hold by namespace, and what is left before a loan
-    is returned."""
-
-    capacity: Resources
-    held: Mapping[str, Resources]
-    left: Resources
-
-    def loans(self, arrived: Sequence[Job], at: float, interval_seconds: float) -> Loans:
-        """How long loans last if submissions like each namespace's last ones go on."""
-        jobs = dict[str, list[Job]]()
-        for job in arrived:
-            jobs.setdefault(job.key.namespace, []).append(job)
-        submitting = {
-            name: _Submissions.of(of_namespace, at, interval_seconds)
-            for name, of_namespace in jobs.items()
-        }
-        most = {name: self._most(name, each, len(jobs)) for name, each in submitting.items()}
-        loans = {name: self._loan(name, submitting, most) for name in submitting}
-        return Loans(loans, self._loan("", submitting, most))
-
-    def _most(self, name: str, submissions: _Submissions, namespaces: int) -> Resources:
-        """What a namespace can be expected to use beyond what it holds, at most."""
-        more = Resources({of: math.ceil(each) for of, each in submissions.mean_demand.items()})
-        beyond = self.held.get(name, NONE) + more
-        return Resources(
-            {of: min(each, self.capacity[of] // namespaces) for of, each in beyond.items()}
-        )
-
-    def _loan(
-        self, own: str, submitting: Mapping[str, _Submissions], most: Mapping[str, Resources]
-    ) -> Loan:
-        """Until all have used up what is left. A namespace that has used its most by then counts
-        with that alone."""
-        left, counted = self.left, dict(submitting)
-        while counted:
-            per_second = sum(each.per_second for each in counted.values())
-            claims = dict[str, float]()
-            for each in counted.values():
-                for name, amount in each.mean_demand.items():
-                    claims[name] = claims.get(name, 0.0) + each.per_second * amount
-            seconds = min(
-                (max(left[name], 0) / each for name, each in claims.items() if each > 0),
-                default=0.0,
-            )
-            full = [
-                name
-                for name, each in counted.items()
-                if name != own and _exceeds(each, seconds, most[name])
-            ]
-            if not full:
-                return Loan(int(seconds * per_second + _ROUNDING) + 1, per_second)
-            for name in full:
-                left -= most[name]
-                del counted[name]
+def loan_until_used(
+    arrived: Sequence[Job], left: Resources, at: float, interval_seconds: float
+) -> Loan:
+    """How long what is lent lasts if submissions like the last ones go on: until they have used
+    what is left."""
+    if not arrived:
         return FOR_EVER
-
-
-def _exceeds(submissions: _Submissions, seconds: float, most: Resources) -> bool:
-    """Whether what is submitted within this time takes more."""
-    number = submissions.per_second * seconds
-    return any(number * each > most[name] for name, each in submissions.mean_demand.items())
+    gaps = (later.created_at - job.created_at for job, later in pairwise(arrived))
+    number = 1 + sum(gap > _TOGETHER_SECONDS for gap in gaps)
+    prior_seconds = max(_PRIOR_INTERVALS * interval_seconds, _PRIOR_SECONDS)
+    seen_seconds = max(at - arrived[0].created_at, prior_seconds)
+    asked = total(job.demand() for job in arrived)
+    fits = min(max(left[name], 0) * number / amount for name, amount in asked.items() if amount)
+    return Loan(int(fits + _ROUNDING) + 1, (number - 1 + _PRIOR_ARRIVALS) / seen_seconds)
 
 
 def chance_of_saving(forecast: Forecast, now: Counts, then: Counts, price_seconds: float) -> float:

@@ -28,7 +28,7 @@ from optimus.interval.classify import (
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput
 from optimus.interval.share import Pool
-from optimus.interval.worth import NO_LOANS, Loans
+from optimus.interval.worth import FOR_EVER, Loan
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast, Speed
 from optimus.nodes import Node
@@ -112,7 +112,7 @@ class Settled:
     owed: Owed = field(default_factory=Owed)
     actions: Mapping[str, Action] = field(default_factory=lambda: MappingProxyType({}))
     kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    loans: Loans = NO_LOANS
+    loan: Loan = FOR_EVER
 
 
 def charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:

@@ -34,8 +34,9 @@ from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objecti
 from optimus.interval.node_kinds import OnFastestKind
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Share, StartingJobs, in_queue_order, pools_of, share_pool
-from optimus.interval.worth import NO_LOANS, LeftCapacity, Loans
-from optimus.jobs import NO_COUNTS, Counts
+from optimus.interval.worth import FOR_EVER, Loan, loan_until_used
+from optimus.jobs import Counts
+from optimus.nodes import refusal
 from optimus.resources import NONE, Resources
 
 _WORTH_ANY_RESTART = 1e300
@@ -44,9 +45,6 @@ from jobs that grow, they keep from it too."""
 
 _LEAST_WORTH = 1e-9
 """Of a move that is expected to pay, where its mean does not."""
-
-_MOST_LENDERS: Final = 8
-"""So many jobs at the most are asked whether one alone returns enough: each takes some tries."""
 
 _TRIMS_AT_ONCE = 8
 """A forecast is evaluated at all counts that so many trims may come to: 81 at once take about as
@@ -64,8 +62,8 @@ def settle(undecided: Undecided) -> Settled:
     shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     # 2. and 3. Fit and settle, waiting jobs first
-    loans = _loans(undecided, _before_a_return(shares, answer))
-    settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loans)
+    loan = _loan(undecided, shares, answer)
+    settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loan)
     starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
     refused = answer if undecided.policy.traits.refuses else {}
     for each in starting:
@@ -76,7 +74,7 @@ def settle(undecided: Undecided) -> Settled:
         _share_remainder(each, settlement, undecided.policy)
     kinds = _bind_moved(undecided, settlement, jobs)
     return Settled(
-        jobs, settlement.counts, settlement.reasons, answer, memory, kinds=kinds, loans=loans
+        jobs, settlement.counts, settlement.reasons, answer, memory, kinds=kinds, loan=loan
     )
 
 
@@ -97,13 +95,16 @@ def _bind_moved(
     return kinds
 
 
-def _loans(undecided: Undecided, left: Resources) -> Loans:
-    inputs, plan, held = undecided.inputs, undecided.plan, dict[str, Resources]()
-    for job in (view.job for view in undecided.views):
-        name = job.key.namespace
-        held[name] = held.get(name, NONE) + plan.usage(job.uid)
-    cluster = LeftCapacity(schedulable_capacity(plan.nodes), held, left)
-    return cluster.loans(inputs.arrived, undecided.at, inputs.interval_seconds)
+def _loan(undecided: Undecided, shares: Sequence[Share], answer: ClusterAllocation) -> Loan:
+    """How long loans last, by the arrivals of jobs that could use the nodes of these."""
+    inputs, nodes = undecided.inputs, [node for share in shares for node in share.pool.nodes]
+    constraints = {each.constraints for job in inputs.arrived for each in (job.ps, job.worker)}
+    usable = {each for each in constraints if any(refusal(node, each) is None for node in nodes)}
+    arrived = [
+        job for job in inputs.arrived if {job.ps.constraints, job.worker.constraints} <= usable
+    ]
+    left = _before_a_return(shares, answer)
+    return loan_until_used(arrived, left, undecided.at, inputs.interval_seconds)
 
 
 def _before_a_return(shares: Iterable[Share], answer: ClusterAllocation) -> Resources:
@@ -129,8 +130,8 @@ def _settle_waiting(
     share = starting.share
     for job in share.placed:
         settlement.decide(job, job.counts, f"there is free capacity for its {job.counts}")
-    for job, refusal in share.rejected:
-        settlement.decide(job, job.job.counts, refusal)
+    for job, reason in share.rejected:
+        settlement.decide(job, job.job.counts, reason)
     for job in share.admitted:
         settlement.place(job)
     starting.place_whole(settlement.allocated)
@@ -179,7 +180,7 @@ class Settlement:
     counts: dict[str, Counts]
     reclaim: "Reclaim"
     reasons: dict[str, str] = field(default_factory=dict)
-    loans: Loans = NO_LOANS
+    loan: Loan = FOR_EVER
     """How long what jobs get beyond their own counts stays with them."""
 
     @classmethod
@@ -190,7 +191,7 @@ class Settlement:
         answer: ClusterAllocation,
         jobs: Sequence[Classified],
         held: HeldCapacity = NOBODY_GIVES,
-        loans: Loans = NO_LOANS,
+        loan: Loan = FOR_EVER,
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
         those without a forecast that have more than their user gave them."""
@@ -222,7 +223,7 @@ class Settlement:
             )
         )
         reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts, held)
-        return cls(plan, config, allocated, answer, decided, reclaim, loans=loans)
+        return cls(plan, config, allocated, answer, decided, reclaim, loan=loan)
 
     def decide(self, job: Classified, counts: Counts, reason: str) -> None:
         """Fix one job's counts; what its classification says comes before the reason."""
@@ -386,7 +387,7 @@ class Settlement:
         return max(job.worth(counts, job.price_of(counts)), _LEAST_WORTH)
 
     def _gain(self, job: Classified, counts: Counts) -> float:
-        return job.gain(counts, self.loans.to(job.job.key.namespace))
+        return job.gain(counts, self.loan)
 
     def _least_gain(self, job: Classified) -> float:
         return self.config.least_gain_fraction(is_expected=job.is_expected)
@@ -521,9 +522,7 @@ class Reclaim:
     1. Test first whether the job fits with all donors shrunk, on one capacity plan that is kept for
        the whole interval: most jobs that cannot fit are refused there after one attempt.
     2. Then shrink donor by donor on one copy of the plan.
-    3. Where several would be stopped for a job that waits, one that returns more of its loan is
-       stopped in their place, if one has enough.
-    4. Attempts are bounded: on a full cluster with thousands of waiting jobs the search would take
+    3. Attempts are bounded: on a full cluster with thousands of waiting jobs the search would take
        minutes, and delay all other decisions. The remaining jobs wait for the next interval.
     """
 
@@ -573,49 +572,9 @@ class Reclaim:
             self.attempts_left -= 1
             refusal = place(trial)
             if refusal is None:
-                one = limits.waits and donors[1:] and self._one_lender(plan, place, donors)
                 shrunk = ((each, self.allocated[each.job.uid]) for each in donors)
-                return one or Reclaimed(trial, tuple(shrunk))
+                return Reclaimed(trial, tuple(shrunk))
         return refusal or "no other job can shrink"
-
-    def _one_lender(
-        self, plan: CapacityPlan, place: _Place, donors: Iterable[Classified]
-    ) -> Reclaimed | None:
-        """The job, of no higher priority than these, that alone returns enough of its loan, at the
-        lowest cost; it keeps the most counts that leave enough."""
-        found, least_cost = None, math.inf
-        highest = max(each.job.priority for each in donors)
-        free = (job for job, _ in self.donors if job.lends and job.job.uid not in self.decided)
-        lenders = (job for job in free if job.job.priority <= highest)
-        for donor in itertools.islice(lenders, _MOST_LENDERS):
-            counts = self._least_return(donor, plan, place)
-            if counts is not None:
-                cost = _cost_of_shrinking(donor, counts)
-                if cost < least_cost:
-                    found, least_cost = (donor, counts), cost
-        if found is None:
-            return None
-        trial = plan.copy()
-        trial.move(found[0].job, found[1])
-        place(trial)
-        return Reclaimed(trial, (found,))
-
-    def _least_return(self, donor: Classified, plan: CapacityPlan, place: _Place) -> Counts | None:
-        """The first counts on a donor's way back to its own that let ``place`` succeed."""
-        wanted, now, own = self.allocated[donor.job.uid], donor.job.counts, donor.own or NO_COUNTS
-        own = Counts(min(own.ps, now.ps), min(own.workers, now.workers))
-
-        def suffices(counts: Counts) -> bool:
-            self.attempts_left -= 1
-            trial = plan.copy()
-            return trial.move(donor.job, counts) is None and place(trial) is None
-
-        if own.ps > wanted.ps or own.workers > wanted.workers or wanted == own:
-            return None
-        on_the_way = (*_trims(donor, wanted, own), own)
-        options = [each for each in on_the_way if donor.why_excluded(each) is None]
-        first = bisect_left(options, True, key=suffices)
-        return options[first] if first < len(options) else None
 
     def _cost(self, donor: Classified, cost: float, namespace: str, limits: Limits) -> float | None:
         """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""

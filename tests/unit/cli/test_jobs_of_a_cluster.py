@@ -329,8 +329,10 @@ def test_what_if_assumes_the_restart_and_the_least_gain_of_the_autoscaler() -> N
     assert found.value["notKnown"] == []  # type: ignore[index]
     assert "Optimus would not move it" not in found.text
     found = asked(under(decides(rescale_seconds=2.0, hysteresis_fraction=0.99)), "6", ps="+1")
-    assert "Optimus would not move it by itself: it would save " in found.text
-    assert "(99 % and 2 s for the restart)" in found.text
+    assert (
+        "Optimus would not move it by itself: 3 PS + 6 workers are expected to save " in found.text
+    )
+    assert "a move needs more than 99% (a restart costs 2 s)" in found.text
     cooldown = decides(cooldown_seconds=3600.0)
     moved = asked(under(cooldown, last_rescaled_at=NOW - 600, rescales=1), "+4")
     assert "cooldown: rescaled 600 s ago; next change possible in 3000 s" in moved.text

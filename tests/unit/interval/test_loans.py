@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from optimus.allocation import JobHistory
 from optimus.interval import Action
-from optimus.jobs import CountBounds, Counts, JobKey, RescaleRule
+from optimus.jobs import CountBounds, Counts, RescaleRule
 from tests.cases import cases
 from tests.unit.interval.cases import AT, FULL, Case
 from tests.unit.interval.cluster import job, nodes, steps
@@ -27,24 +27,16 @@ def test_a_job_that_waits_starts_at_its_own_counts_on_what_was_lent() -> None:
     assert decisions["new"].counts == Counts(1, 3)
 
 
-def two_lenders(priority: int = 0) -> Case:
+def two_lenders() -> Case:
     """Two jobs that have grown alike fill a node each; a new one waits for half a node."""
-    big = [job("a", (3, 5), priority=priority), job("b", (3, 5))]
+    big = [job("a", (3, 5)), job("b", (3, 5))]
     case = Case([(big[0], ["node-00"] * 8), (big[1], ["node-01"] * 8), (job("new", (1, 3)), [])])
     case.nodes, case.known = nodes(2, 8), {"a": steps(1000), "b": steps(1000)}
     case.history = {"a": SMALL, "b": SMALL, "new": NEW}
     return case
 
 
-def test_one_job_returns_more_of_its_loan_rather_than_two_are_stopped() -> None:
-    decisions = two_lenders().decisions()
-    assert sorted(each.action for each in decisions.values()) == sorted(
-        (Action.SHRINK, Action.KEEP, Action.WAIT)
-    )
-    assert decisions["new"].counts == Counts(1, 3)
-
-
-def test_where_no_loan_alone_is_enough_two_jobs_return_theirs() -> None:
+def test_where_one_loan_is_not_enough_two_jobs_return_theirs() -> None:
     case = two_lenders()
     large = Counts(2, 8)
     case.jobs[2] = job("new", large), []
@@ -52,14 +44,6 @@ def test_where_no_loan_alone_is_enough_two_jobs_return_theirs() -> None:
     decisions = case.decisions()
     assert decisions["a"].action is decisions["b"].action is Action.SHRINK
     assert decisions["new"].counts == large
-
-
-def test_a_job_of_a_higher_priority_keeps_its_loan_where_others_lend_enough() -> None:
-    case = two_lenders(priority=10)
-    case.history["b"] = replace(SMALL, user_counts=Counts(1, 1))
-    decisions = case.decisions()
-    assert decisions["a"].action is Action.KEEP
-    assert decisions["b"].action is Action.SHRINK
 
 
 def test_where_nothing_is_lent_it_waits_for_its_own_counts() -> None:
@@ -145,23 +129,6 @@ def test_what_the_next_jobs_need_is_not_lent(arrived_ago: tuple[int, ...], actio
     if action is Action.KEEP:
         assert "of the time for which it would borrow them; a move needs" in decision.reason
         assert "a restart costs 60 s, and as much to return them" in decision.reason
-
-
-@cases(
-    ("namespace", "action"),
-    {"its own namespace": ("team", Action.KEEP), "another namespace": ("small", Action.GROW)},
-)
-def test_beside_small_jobs_of_others_capacity_that_they_do_not_use_is_lent(
-    namespace: str, action: Action
-) -> None:
-    most = CountBounds(max_ps=1, max_workers=4)
-    case = Case([(job("a", (1, 2), bounds=most), ["node-00"] * 3)], {"a": steps(200)})
-    case.history = {"a": JobHistory(user_counts=Counts(1, 2))}
-    case.arrived = tuple(
-        job(f"s{ago}", key=JobKey(namespace, f"s{ago}"), created_at=AT - ago)
-        for ago in range(60, 0, -6)
-    )
-    assert case.decisions()["a"].action is action
 
 
 def test_a_job_that_may_always_be_stopped_lends_too() -> None:

@@ -5,29 +5,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from optimus.allocation import JobHistory
 from optimus.interval.worth import (
     FOR_EVER,
-    NO_LOANS,
-    LeftCapacity,
     Loan,
     chance_of_saving,
     expected_gain,
     last_arrived,
+    loan_until_used,
     training_at_risk,
 )
-from optimus.jobs import Counts, Job, JobKey, TrainingMode
+from optimus.jobs import Counts, TrainingMode
 from optimus.models.forecast import Forecast
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample, TrainingProgress
-from optimus.resources import Resources, total
+from optimus.resources import total
 from tests.cases import cases
 from tests.unit.interval.cluster import job, steps
-from tests.unit.properties import examples
 
 NOW, THEN = Counts(1, 1), Counts(3, 3)
 INTERVAL_SECONDS = 600.0
@@ -99,19 +95,11 @@ def test_what_is_borrowed_has_to_pay_its_return_while_it_lasts() -> None:
     assert gains[1] == pytest.approx(expected_gain(steps(1000), NOW, THEN, price))
 
 
-CAPACITY = Resources(cpu=100_000, pods=1_000)
-
-
-def lent_of(left: Resources, **held: Resources) -> LeftCapacity:
-    """A cluster of which so much is left, and held by other namespaces."""
-    return LeftCapacity(CAPACITY, held, left)
-
-
 def test_a_loan_lasts_until_the_jobs_that_arrive_need_it() -> None:
     arrived = last_arrived(job(f"j{n}", (1, 2), created_at=60.0 * n) for n in range(12))
     assert [each.key.name for each in arrived] == [f"j{n}" for n in range(2, 12)]
     free = total(each.demand() for each in arrived[:3])
-    loan = lent_of(free).loans(arrived, 60.0 * 12, INTERVAL_SECONDS).to("team")
+    loan = loan_until_used(arrived, free, 60.0 * 12, INTERVAL_SECONDS)
     assert loan == Loan(arrivals=4, per_second=9.5 / 600)
     rng = np.random.default_rng(0)
     draws = rng.exponential(600 / 9.5, (20_000, 4)).sum(axis=1)
@@ -122,8 +110,7 @@ def test_a_loan_lasts_until_the_jobs_that_arrive_need_it() -> None:
 def lent(*seconds: float, at: float, interval_seconds: float = INTERVAL_SECONDS) -> Loan:
     """What fits one job is lent, after jobs of that size have arrived."""
     arrived = last_arrived(job(f"j{n}", (1, 2), created_at=each) for n, each in enumerate(seconds))
-    left = job("any", (1, 2)).demand()
-    return lent_of(left).loans(arrived, at, interval_seconds).to("team")
+    return loan_until_used(arrived, job("any", (1, 2)).demand(), at, interval_seconds)
 
 
 def lasting(loan: Loan, seconds: float) -> float:
@@ -143,6 +130,7 @@ def test_jobs_that_were_submitted_together_say_as_much_of_the_next_as_one() -> N
 def test_a_new_cluster_lends_to_a_lone_job_at_once_and_a_busy_one_by_what_was_seen() -> None:
     assert lasting(lent(0.0, at=0.0), 120.0) > 0.8
     assert lent(0.0, 1.0, at=1.0) == replace(lent(0.0, at=0.0), arrivals=1)
+    assert lent(0.0, at=0.0, interval_seconds=1.0).per_second == 0.5 / 60
     assert lasting(lent(0.0, 20.0, 40.0, at=60.0), 240.0) < 0.6
     every_minute = [60.0 * number for number in range(10)]
     busy = lent(*every_minute, at=600.0)
@@ -151,65 +139,9 @@ def test_a_new_cluster_lends_to_a_lone_job_at_once_and_a_busy_one_by_what_was_se
 
 
 def test_without_arrivals_a_loan_lasts() -> None:
-    assert lent_of(total(())).loans((), 0.0, INTERVAL_SECONDS).to("team") == FOR_EVER
-    assert NO_LOANS.to("team") == FOR_EVER
+    assert loan_until_used((), total(()), 0.0, INTERVAL_SECONDS) == FOR_EVER
     assert lasting(FOR_EVER, 1e9) == 1.0
     assert FOR_EVER.mean_seconds == math.inf
-
-
-def submitted(namespace: str, gap: float, counts: tuple[int, int], until: float) -> list[Job]:
-    """Jobs of a namespace, one in so many seconds, for twenty of them."""
-    names = (f"{namespace}-{number}" for number in range(20))
-    return [
-        job(name, counts, key=JobKey(namespace, name), created_at=until - gap * (19 - number))
-        for number, name in enumerate(names)
-    ]
-
-
-def test_each_namespace_has_its_last_arrivals() -> None:
-    rare, often = submitted("rare", 600.0, (1, 1), 12_000.0), submitted("often", 6.0, (1, 1), 12e3)
-    arrived = last_arrived([*rare, *often])
-    assert {*arrived} == {*rare[-10:], *often[-10:]}
-    assert [each.created_at for each in arrived] == sorted(each.created_at for each in arrived)
-
-
-def test_small_jobs_of_a_namespace_end_no_loans_of_others() -> None:
-    arrived = last_arrived(submitted("small", 6.0, (1, 1), 120.0))
-    cluster = lent_of(Resources(cpu=10_000, pods=500), small=Resources(cpu=4_000, pods=4))
-    assert cluster.loans(arrived, 120.0, INTERVAL_SECONDS).to("team") == FOR_EVER
-    own = cluster.loans(arrived, 120.0, INTERVAL_SECONDS).to("small")
-    assert own == Loan(arrivals=6, per_second=9.5 / 300), "those of the job's own count"
-    less = replace(cluster, left=Resources(cpu=5_000, pods=500))
-    assert less.loans(arrived, 120.0, INTERVAL_SECONDS).to("team") != FOR_EVER, "it may need all"
-
-
-@examples(200)
-@given(
-    gaps=st.tuples(*[st.floats(5.5, 3600.0)] * 2),
-    counts=st.tuples(*[st.tuples(st.integers(1, 9), st.integers(1, 9))] * 2),
-    left=st.integers(0, 60_000),
-    held=st.integers(0, 40_000),
-)
-def test_a_namespace_changes_the_loans_of_others_by_no_more_than_its_most(
-    gaps: tuple[float, float],
-    counts: tuple[tuple[int, int], tuple[int, int]],
-    left: int,
-    held: int,
-) -> None:
-    own, others = (
-        submitted(*each, until=100_000.0)
-        for each in zip(("team", "small"), gaps, counts, strict=True)
-    )
-    cluster = lent_of(Resources(cpu=left, pods=500), small=Resources(cpu=held, pods=held))
-    found = cluster.loans(last_arrived([*own, *others]), 100_000.0, INTERVAL_SECONDS).to("team")
-    most = min(held + 1000 * sum(counts[1]), CAPACITY["cpu"] // 2)
-    without = replace(cluster, left=Resources(cpu=left - most, pods=500 - most // 1000))
-    least = without.loans(last_arrived(own), 100_000.0, INTERVAL_SECONDS).to("team")
-
-    def usual_seconds(loan: Loan, arrivals: int) -> float:
-        return arrivals / loan.per_second
-
-    assert usual_seconds(found, found.arrivals) >= usual_seconds(least, least.arrivals - 1) - 1e-6
 
 
 @cases(
