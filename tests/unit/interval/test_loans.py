@@ -64,6 +64,27 @@ def test_for_a_job_of_a_higher_priority_others_go_below_their_own_counts() -> No
     assert case.decisions()["big"].action is Action.SHRINK
 
 
+@cases(
+    ("left", "others", "action"),
+    {
+        "beside short jobs": (20_000, 10, Action.SHRINK),
+        "beside jobs that take as long": (20_000, 20_000, Action.KEEP),
+        "for less than ten restarts": (50, 10, Action.KEEP),
+    },
+)
+def test_where_a_job_would_wait_long_another_goes_below_its_own_counts(
+    left: float, others: float, action: Action
+) -> None:
+    case = grown(replace(SMALL, user_counts=Counts(3, 5)))
+    case.nodes = nodes(3, 4)
+    case.jobs[1:] = [(job("new", (2, 4)), []), (job("other", (1, 3)), ["node-02"] * 4)]
+    case.history |= {"new": JobHistory(), "other": JobHistory(user_counts=Counts(1, 3))}
+    case.known = {"big": steps(left), "other": steps(others)}
+    assert case.decisions()["big"].action is action
+    case.rules = replace(case.rules, own_counts_first=False)
+    assert case.decisions()["big"].action is Action.KEEP
+
+
 def test_a_job_that_no_nodes_could_ever_hold_starts_with_fewer() -> None:
     case = grown(SMALL)
     case.jobs[1] = job("new", (9, 9)), []
