@@ -27,7 +27,7 @@ _AVAILABLE_SECONDS: Final = 90.0
 _LOOK_SECONDS: Final = 0.2
 _ALONE: Final = "default-scheduler"
 NODES: Final = 3
-CPUS: Final = "3"
+CPUS: Final = "6"
 """Of each node."""
 _LIGHT: Final = REPOSITORY / "examples" / "light"
 TARGET_LOSS: Final = 0.18
