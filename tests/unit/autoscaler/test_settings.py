@@ -127,8 +127,11 @@ def test_every_setting_is_explained_in_the_help(capsys: pytest.CaptureFixture[st
         assert "--" + field.name.replace("_", "-") in text
 
 
-def test_by_default_the_logarithms_count_and_for_other_policies_the_seconds() -> None:
-    assert fairness_of(parse([], {})) == Fairness(PROPORTIONAL)
+def test_by_default_jobs_that_end_soon_come_first_and_for_other_policies_the_seconds_count() -> (
+    None
+):
+    assert fairness_of(parse([], {})) == Fairness(-1.5)
+    assert fairness_of(Settings(fairness="log")) == Fairness(PROPORTIONAL)
     assert fairness_of(Settings(fairness="0")) == Fairness(0.0)
     assert fairness_of(parse(["--policy", "drf"], {})) is None
 
@@ -215,7 +218,7 @@ def test_all_problems_of_a_file_and_of_flags_are_one_message(tmp_path: Path) -> 
         "autoscaler.profiling-seconds 'soon': a number, 0 or more, is expected",
         "autoscaler.namespace-weights {'ml': 0}: names with numbers above 0 are expected: {ml: 2}",
         "autoscaler.moves-per-hour: more than 0 is expected",
-        "autoscaler.fairness 'much': log, or a number such as 1, 0 or more, is expected",
+        "autoscaler.fairness 'much': log, or a number from -2 to -1, or of 0 or more, is expected",
         "policy.tetris: there is no option 'min': its options are work-weight",
         "policy.optimu: unknown; did you mean optimus?",
         "policy.drf: options with values are expected",

@@ -36,8 +36,11 @@ def test_the_page_asks_by_the_settings_of_its_process() -> None:
         feed, replace(SETTINGS, interval=demanding), sample_display()
     ).test_client()
     found = asked_page.get(path).get_json()
-    assert "(99 % and 2 s for the restart)" in found["answer"]["why_not_moved"]
-    assert any("(99 % and 2 s for the restart)" in sentence for sentence in found["sentences"])
+    assert "a move needs more than 99% (a restart costs 2 s)" in found["answer"]["why_not_moved"]
+    assert any(
+        "a move needs more than 99% (a restart costs 2 s)" in sentence
+        for sentence in found["sentences"]
+    )
     held = copy.jobs["uid-0"]._replace(held="paused by its user")
     feed.take(replace(copy, jobs={**copy.jobs, "uid-0": held}))
     assert asked_page.get(path).get_json()["answer"]["why_not_moved"] == "paused by its user"
