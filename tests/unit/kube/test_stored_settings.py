@@ -17,9 +17,13 @@ from tests.cases import cases
 
 
 def other(config: Any) -> dict[str, Any]:
-    """Another value for each number of a configuration."""
+    """Another value for each number and switch of a configuration."""
     numbers = {each.name: getattr(config, each.name) for each in fields(config)}
-    return {name: each + 1 for name, each in numbers.items() if isinstance(each, int | float)}
+    return {
+        name: not each if isinstance(each, bool) else each + 1
+        for name, each in numbers.items()
+        if isinstance(each, int | float)
+    }
 
 
 INTERVAL = IntervalConfig(
