@@ -77,7 +77,7 @@ class CompletionRequester:
 
 
 def _is_wanted(state: JobState) -> bool:
-    """Whether the job is to end: its goal is met, and its user wants that."""
+    """Return whether the job is to end: its goal is met, and its user wants that."""
     is_met = isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met
     return is_met and state.job.at_target is AtTarget.COMPLETE
 
@@ -97,7 +97,7 @@ def _is_revoked(state: JobState, now: float) -> bool:
 
 
 def _instant(pod: Pod, now: float) -> float:
-    """Since when a pod has been annotated; a value that is no instant counts from now on."""
+    """Return since when a pod has been annotated; a value that is no instant counts from now on."""
     try:
         return min(parse_instant(pod.goal_met), now)
     except Malformed:

@@ -251,7 +251,7 @@ class Controller:
         self._components.metrics.log_lag.set(logs.lag_seconds(now))
 
     def _is_current(self, observation: Observation, now: float) -> bool:
-        """Whether the caches are new enough to begin something on them.
+        """Return whether the caches are new enough to begin something on them.
 
         Waits that were measured on older ones are made shorter by the silence."""
         seconds = observation.silent_seconds

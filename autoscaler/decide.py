@@ -52,7 +52,7 @@ class ClusterMemory(Protocol):
     """Keeps what a policy remembers of the whole cluster; ``optimus.kube.leases.LeaseStore``."""
 
     def remembered(self) -> str | Refused:
-        """What is stored; empty: nothing is."""
+        """Return what is stored; empty: nothing is."""
 
     def remember(self, text: str) -> Written | Refused:
         """Store it."""
@@ -194,14 +194,14 @@ class Decider:
         return bool(self._driver.state.pending)
 
     def headroom(self, managed: Mapping[str, JobState], observation: Observation) -> Headroom:
-        """What is free for one job at an observation."""
+        """Return what is free for one job at an observation."""
         cluster = _Cluster(observation, managed, self._config.hold_seconds)
         return Headroom(managed, cluster, self._driver)
 
     def free_capacity(
         self, managed: Mapping[str, JobState], observation: Observation
     ) -> CapacityPlan:
-        """What is free at an observation, less what is kept for rescales in progress."""
+        """Return what is free at an observation, less what is kept for rescales in progress."""
         snapshot, seconds = observation.snapshot, self._config.hold_seconds
         claims = tuple(claims_of(rescales_of(managed), snapshot, observation.at, seconds))
         return headroom(snapshot, self._config.placement, claims)

@@ -141,7 +141,7 @@ class Rescales:
     def executor(
         self, state: JobState, observation: Observation, free: FreeCapacity, at: float
     ) -> "JobExecutor":
-        """What carries out one job's rescale in this tick."""
+        """Return what carries out one job's rescale in this tick."""
         present = Present(
             at,
             observation.pods.get(state.job.uid, ()),
@@ -189,7 +189,7 @@ class JobExecutor:
         """Whether a read failed."""
 
     def user_intent(self, record: RescaleRecord) -> UserIntent:
-        """What the job's user wants, by its annotations."""
+        """Return what the job's user wants, by its annotations."""
         state = self._state
         return UserIntent(
             state.must_wait_for_checkpoint(record, self._at),
@@ -287,7 +287,7 @@ class JobExecutor:
         return PatchAnswered(self._at, result, outcome.sentence)
 
     def _has_last_lines(self) -> bool:
-        """Whether the job may be stopped as far as its log is concerned."""
+        """Return whether the job may be stopped as far as its log is concerned."""
         rescale, run = self._state.rescale, self._state.gang.run
         if rescale is None or run is None or not self._state.job.managed:
             return True
@@ -296,7 +296,7 @@ class JobExecutor:
         return self._access.last_reads.read_now(self._state.log, run)
 
     def _checkpoint_aged(self) -> bool:
-        """Whether the last lines show that the checkpoint is too old to stop the job now."""
+        """Return whether the last lines show that the checkpoint is too old to stop the job now."""
         rescale = self._state.rescale
         since = self._state.progress(self._at).checkpoint_since
         if rescale is None or not rescale.needs_checkpoint or rescale.record.rolling_back:

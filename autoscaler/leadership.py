@@ -96,7 +96,7 @@ class Fence:
         return self._closed
 
     def why_not(self) -> str | None:
-        """Why nothing may be written now; ``None`` if it may."""
+        """Return why nothing may be written now; ``None`` if it may."""
         if self._closed:
             return _LOST
         late_seconds = self._timer() - self._until
@@ -387,7 +387,7 @@ class OnlyInstance:
 
 
 def readiness_text(leadership: Leadership | OnlyInstance) -> str:
-    """What ``/readyz`` says of an instance that is ready."""
+    """Return what ``/readyz`` says of an instance that is ready."""
     match leadership.state:
         case LeadershipState.LEADER:
             return "ok: leader"

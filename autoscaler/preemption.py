@@ -89,7 +89,7 @@ class GangPreemption:
         """By the UID of the gang's job."""
 
     def goes_on(self, preemption: Preemption) -> bool:
-        """Whether jobs are still to be paused for a gang, at the last observation."""
+        """Return whether jobs are still to be paused for a gang, at the last observation."""
         if self._observation is None:
             return False
         age_seconds = self._observation.at - preemption.at
@@ -98,7 +98,7 @@ class GangPreemption:
         return is_young and not is_given_up and self._outcome(preemption.uid) == "failed"
 
     def _outcome(self, uid: str) -> str:
-        """What a preemption for a gang has come to if it ends now."""
+        """Return what a preemption for a gang has come to if it ends now."""
         observation = self._observation
         assert observation is not None
         job, pods = observation.jobs.get(uid), _staying(observation, uid)

@@ -49,12 +49,12 @@ class _Part:
     """Those that count it."""
 
     def demand(self, quota: Quota) -> Resources:
-        """What the whole gang takes of a quota."""
+        """Return what the whole gang takes of a quota."""
         assert self.job.job is not None
         return quota.charges[self.job.uid].at(self.job.job.counts)
 
     def missing(self, quota: Quota) -> Resources:
-        """What its missing pods take of it."""
+        """Return what its missing pods take of it."""
         return self.demand(quota) - quota.charges[self.job.uid].held
 
     @property
@@ -82,7 +82,7 @@ class _Part:
         )
 
     def text(self, jobs: Iterable[TrainingJob]) -> str:
-        """Why its pods are missing; ``jobs`` are all of the cluster."""
+        """Return why its pods are missing; ``jobs`` are all of the cluster."""
         missing = self.size - self.staying
         what = f"{missing} of its {self.size} pods cannot be created"
         refused = self.refused_by
@@ -262,7 +262,7 @@ class QuotaDeadlocks:
 
 
 def _is_stopped(job: TrainingJob) -> bool:
-    """Whether a job is suspended by its user, or paused."""
+    """Return whether a job is suspended by its user, or paused."""
     mark = job.suspension
     return job.suspended and (mark is None or mark.pause is not None)
 

@@ -220,7 +220,7 @@ class StragglerReplacer:
         found: _Found,
         observation: Observation,
     ) -> str:
-        """Why the job would come back to the nodes that it is to avoid."""
+        """Return why the job would come back to the nodes that it is to avoid."""
         slow = {each.node for each in found.stragglers}
         avoided = slow | {each.node for each in _avoided(state, observation.at)}
         snapshot = observation.snapshot
@@ -246,7 +246,7 @@ def lost_share(state: JobState, stragglers: Sequence[Straggler]) -> float:
 
 
 def _why_not_now(state: JobState, now: float) -> str:
-    """Why the job is not to be stopped now, whatever it would bring."""
+    """Return why the job is not to be stopped now, whatever it would bring."""
     if state.job.rescale is RescaleRule.NEVER:
         return "optimus.dl/rescale is never"
     if state.gang.is_ending or state.completion_requested_at is not None:

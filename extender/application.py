@@ -274,7 +274,7 @@ class Application:
         return (job for cache in self._jobs for job in cache.items())
 
     def _notices(self) -> Iterator[JobNotice]:
-        """What is reported to users by Events; called on their thread."""
+        """Return what is reported to users by Events; called on their thread."""
         half_placed = half_placed_notices(self._state, self._settings.reservation_seconds)
         yield from half_placed
         today = format_second(self._state.clock().epoch)[:10]

@@ -50,7 +50,7 @@ class CacheAge:
         return self._oldest()[0]
 
     def why_too_old(self) -> str | None:
-        """Which cache is too old to plan on; ``None`` where none is.
+        """Return which cache is too old to plan on; ``None`` where none is.
 
         The sentence is the same for as long as the silence lasts: users read it in the pod's
         status, and a text that varied would make kube-scheduler try the pod again."""

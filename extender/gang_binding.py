@@ -62,7 +62,7 @@ class BindDeadline:
         self._own.until = until
 
     def why_not(self) -> str | None:
-        """Why this thread may not send now."""
+        """Return why this thread may not send now."""
         until = getattr(self._own, "until", float("-inf"))
         return None if time.monotonic() < until else "the time to bind the gang is over"
 

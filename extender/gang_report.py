@@ -151,7 +151,7 @@ class Inspection(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def wait_of(report: GangReport) -> Wait:
-    """What others than people read of a report."""
+    """Return what others than people read of a report."""
     if report.fits_without_other_jobs is False:
         return Wait(text=report.sentence, never=True, rules=report.rules)
     expected = report.expected or Expectation(at=None)
@@ -305,7 +305,7 @@ def _since(report: GangReport, today: str) -> str:
 
 
 def _until(report: GangReport) -> str:
-    """What has to happen. The time is not said: the sentence is stored, and read when it has
+    """Return what has to happen. The time is not said: the sentence is stored, and read when it has
     passed."""
     if report.fits_without_other_jobs is False:
         return "it does not fit even once all training jobs have ended"

@@ -54,7 +54,7 @@ class LeaseReader:
         return self._holder or ""
 
     def leads(self) -> bool:
-        """Whether the holder is the kube-scheduler of this host."""
+        """Return whether the holder is the kube-scheduler of this host."""
         with self._lock:
             if time.monotonic() - self._read_at >= self._every_seconds:
                 self._leads = self._read()
@@ -90,7 +90,7 @@ class LeaseReader:
         return leads and not self._another_led_between(lease.transitions)
 
     def _another_led_between(self, transitions: int | None) -> bool:
-        """Whether another has led and ended since the Lease was read last as this one's.
+        """Return whether another has led and ended since the Lease was read last as this one's.
 
         Then this one has led no more for a moment, and leads again from the next reading on."""
         last, self._transitions = self._transitions, transitions

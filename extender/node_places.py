@@ -55,7 +55,7 @@ class NodePlaces:
         return np.array(rows, dtype=np.int64).reshape(len(rows), len(self._columns))
 
     def count(self, spec: ReplicaSpec, wanted: int, closed: frozenset[str] = frozenset()) -> Places:
-        """How many nodes hold a replica, and how many of ``wanted`` they hold in all.
+        """Return how many nodes hold a replica, and how many of ``wanted`` they hold in all.
 
         Nodes in ``closed`` hold none now."""
         key = (spec, wanted, closed)

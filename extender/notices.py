@@ -93,7 +93,7 @@ def _half_placed(state: ExtenderState, job_uid: str, after_seconds: float) -> Jo
 
 
 def _why_not_whole(state: ExtenderState, job_uid: str) -> str:
-    """Why the rest of a gang is not planned; empty where it is, or is about to be."""
+    """Return why the rest of a gang is not planned; empty where it is, or is about to be."""
     refusal, not_offered = state.refusals.get(job_uid), state.offers.has_refused(job_uid)
     if refusal is not None and not not_offered:
         return refusal.answer.reason

@@ -83,7 +83,7 @@ class PreemptedRoom:
         return self._state.cluster.pauses.get(job.uid) in ("", preemption.text)
 
     def _may_be_planned(self, queued: QueuedGang) -> bool:
-        """Whether the gang waits, is whole, and nothing is reserved for it."""
+        """Return whether the gang waits, is whole, and nothing is reserved for it."""
         state, observed = self._state, queued.observed
         job = state.cluster.jobs.get(queued.waiting.job_uid)
         if job is None or job.suspended or not observed.complete:

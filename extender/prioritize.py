@@ -33,7 +33,7 @@ def score_nodes(parts: Parts, pod: Pod, names: Sequence[str]) -> dict[str, int]:
 
 
 def _wants_plan(parts: Parts, pod: Pod, replica: ReplicaId, names: Sequence[str]) -> bool:
-    """Whether the pod's gang is yet to be planned, and can be."""
+    """Return whether the pod's gang is yet to be planned, and can be."""
     with parts.state.locked() as now:
         parts.state.expire(now)
         if not parts.state.cluster.controls(pod):

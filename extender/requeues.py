@@ -73,7 +73,7 @@ class Requeues:
         self._lock = threading.Lock()  # of the two above: writes run on several threads
 
     def is_due(self, write: Requeue, now: float) -> bool:
-        """Whether the limits allow this write now."""
+        """Return whether the limits allow this write now."""
         if now < self._paused_until:
             return False
         last = self._last.get(write.pod.uid)

@@ -119,7 +119,7 @@ class CountBounds:
         return Counts(self.min_ps, self.min_workers)
 
     def allow(self, counts: Counts) -> bool:
-        """Whether both counts lie within the bounds."""
+        """Return whether both counts lie within the bounds."""
         return self.clamp(counts) == counts
 
     def up_to(self, widest: Counts) -> list[Counts]:
@@ -486,7 +486,7 @@ class Job:
         return self.batch.scope is BatchScope.JOB
 
     def resizes_in_place(self, counts: Counts) -> bool:
-        """Whether workers alone come or go for these counts, and nobody else is stopped.
+        """Return whether workers alone come or go for these counts, and nobody else is stopped.
 
         Not to fewer than two: the training operator takes the job for done where as many workers
         have ended well, however, as it is to have."""

@@ -84,7 +84,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def fulfils_any(terms: tuple[tuple[Requirement, ...], ...], node: Node) -> bool:
-    """Whether the node fulfils one of the alternatives whole."""
+    """Return whether the node fulfils one of the alternatives whole."""
     return any(_holds_whole(term, node) for term in terms)
 
 
@@ -99,7 +99,7 @@ def _holds(requirement: Requirement, node: Node) -> bool:
 
 
 def satisfies(actual: str | None, requirement: Requirement) -> bool:
-    """Whether a label with this value, ``None`` for absent, fulfils the requirement."""
+    """Return whether a label with this value, ``None`` for absent, fulfils the requirement."""
     match requirement.operator:
         case "In":
             return actual in requirement.values

@@ -26,7 +26,7 @@ class QuotaCharge:
     leaving: Resources = NONE
 
     def at(self, counts: Counts) -> Resources:
-        """What the whole job takes at these counts."""
+        """Return what the whole job takes at these counts."""
         return self.ps * counts.ps + self.worker * counts.workers + self.fixed
 
 

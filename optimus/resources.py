@@ -83,7 +83,7 @@ class Resources(Mapping[str, int]):
     __rmul__ = __mul__
 
     def fits_in(self, free: "Resources") -> bool:
-        """Whether every amount asked for is there; what is not asked for does not matter."""
+        """Return whether every amount asked for is there; what is not asked for does not matter."""
         there = free._amounts  # noqa: SLF001 - of the same class
         return all(amount <= there.get(name, 0) for name, amount in self._amounts.items())
 
@@ -92,7 +92,7 @@ class Resources(Mapping[str, int]):
         return tuple(name for name, amount in self._amounts.items() if amount > free[name])
 
     def beyond(self, free: "Resources") -> "Resources":
-        """What of it ``free`` lacks."""
+        """Return what of it ``free`` lacks."""
         return Resources({name: max(amount - free[name], 0) for name, amount in self.items()})
 
     def dominant(self, capacity: "Resources") -> tuple[str, float]:

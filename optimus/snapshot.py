@@ -121,5 +121,5 @@ class ClusterSnapshot:
         }
 
     def bound_counts(self, job_uid: str) -> Counts:
-        """How many PSs and workers of a job are bound, not leaving and not ended."""
+        """Return how many PSs and workers of a job are bound, not leaving and not ended."""
         return self._counted().get(job_uid, _NONE_BOUND)

@@ -88,7 +88,7 @@ class JobPods:
             self.changed_from = before
 
     def workers_by_kind(self, node_kinds: Mapping[str, str]) -> dict[str, int]:
-        """How many workers are on each kind of nodes."""
+        """Return how many workers are on each kind of nodes."""
         found = dict[str, int]()
         for pod in self.here:
             if pod.replica is not None and pod.replica.role is Role.WORKER:

@@ -185,7 +185,7 @@ class ManagedJobs:
         self.states[training_job.uid] = state
 
     def _nodes_changed(self, observation: Observation) -> bool:
-        """Whether capacity, or what nodes admit, is another than at the last observation."""
+        """Return whether capacity, or what nodes admit, is another than at the last observation."""
         nodes, before = observation.snapshot.nodes, self._nodes
         self._nodes = nodes
         if before is None or before == nodes:
@@ -237,7 +237,7 @@ class ManagedJobs:
 
     @staticmethod
     def _is_abandoned(state: JobState, mark: SuspensionMark, at: float) -> bool:
-        """Whether another instance has left its suspension as it is."""
+        """Return whether another instance has left its suspension as it is."""
         if state.marked_since is None:
             state.marked_since = at
             _LOG.warning(
@@ -251,7 +251,7 @@ class ManagedJobs:
 
 
 def _brake_of(observation: Observation) -> Brake:
-    """What the books of ended jobs say, as far as their profiles are still there."""
+    """Return what the books of ended jobs say, as far as their profiles are still there."""
     ended = list[EndedJob]()
     for uid, profile in observation.profiles.items():
         status, job = profile.status, observation.jobs.get(uid)
@@ -264,7 +264,7 @@ def _brake_of(observation: Observation) -> Brake:
 
 
 def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
-    """Whether a job is managed, or an earlier process left something to be ended with it."""
+    """Return whether a job is managed, or an earlier process left something to be ended with it."""
     if _is_managed(training_job):
         return True
     if training_job.job is None or training_job.deleted:
@@ -285,7 +285,7 @@ def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> b
 
 
 def _is_preempted(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
-    """Whether a job is paused for a gang, is about to be, or still has the mark of that."""
+    """Return whether a job is paused for a gang, is about to be, or still has the mark of that."""
     mark, record = training_job.suspension, None if profile is None else profile.status.rescale
     is_recorded = record is not None and record.pause == PauseReason.GANG
     return is_recorded or (mark is not None and mark.pause is PauseReason.GANG)

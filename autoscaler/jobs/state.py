@@ -375,7 +375,7 @@ class JobState:
         return max((at - start for start in starts if start is not None), default=0.0)
 
     def _is_old(self, at: float) -> bool:
-        """Whether more training may be lost than a profiling run may lose."""
+        """Return whether more training may be lost than a profiling run may lose."""
         return self.running_seconds(at) >= self.limits.age_seconds
 
     def has_unknown_past(self, at: float) -> bool:
@@ -384,7 +384,7 @@ class JobState:
         return since is not None and at - since >= self.limits.age_seconds
 
     def is_overdue(self, at: float) -> bool:
-        """Whether it has not ended in time after its completion was requested."""
+        """Return whether it has not ended in time after its completion was requested."""
         return (
             self.completion_requested_at is not None
             and at - self.completion_requested_at >= self.limits.completion_seconds
@@ -402,7 +402,7 @@ class JobState:
         self.checkpoint_at = latest
 
     def must_wait_for_checkpoint(self, record: RescaleRecord, at: float) -> bool:
-        """Whether this rescale has to wait for a checkpoint now.
+        """Return whether this rescale has to wait for a checkpoint now.
 
         Not where there is nothing to lose, or no log in which one could show. Nor when it only
         measures a young job's speed or ends that, or takes back a gang that never became whole.
@@ -532,7 +532,7 @@ class JobState:
         return None if self.rescale is None else self.rescale.record.current_target
 
     def history(self, at: float) -> JobHistory:
-        """What was done to the job, as decisions need it at an instant."""
+        """Return what was done to the job, as decisions need it at an instant."""
         return JobHistory(
             **recorded_history(self.record, self.job),
             held=self.held,

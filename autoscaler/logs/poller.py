@@ -210,16 +210,16 @@ class NodeThrottle:
         return self._under_way.total() >= self._readers
 
     def is_silent(self, node: str) -> bool:
-        """Whether a node did not answer the last read, or has not answered it yet."""
+        """Return whether a node did not answer the last read, or has not answered it yet."""
         return node in self._backoffs or node in self._slow
 
     def is_backing_off(self, pod: Pod, now: float) -> bool:
-        """Whether a pod, or its node, is not read yet after failures."""
+        """Return whether a pod, or its node, is not read yet after failures."""
         backoffs = (self._backoffs.get(pod.uid), self._backoffs.get(_node_of(pod)))
         return any(backoff is not None and now < backoff.until for backoff in backoffs)
 
     def may_begin(self, pod: Pod) -> bool:
-        """Whether a read of this pod's log may begin now."""
+        """Return whether a read of this pod's log may begin now."""
         node = _node_of(pod)
         if self.all_taken or node in self._slow or self._under_way[node] >= _MOST_READS_PER_NODE:
             return False
@@ -322,7 +322,7 @@ class LineIntake:
         self._waiting.setdefault(job, deque()).append(_Lines(lines, memory))
 
     def waits(self, job: str) -> bool:
-        """Whether lines of this job are not taken in yet."""
+        """Return whether lines of this job are not taken in yet."""
         return job in self._waiting
 
     def take(self) -> None:
@@ -424,7 +424,7 @@ class _LastReads:
 
 
 def _lines(read: _Read) -> Sequence[LogLine]:
-    """What a read has brought."""
+    """Return what a read has brought."""
     answer = None if read.lines.exception() is not None else read.lines.result()
     return answer.lines if isinstance(answer, LogRead) else ()
 
@@ -563,7 +563,7 @@ class LogPoller:
         self._hanging = [read for read in self._hanging if not read.lines.done()]
 
     def _due(self, awaited: Collection[str]) -> list[_Source]:
-        """What is to be read, in order; not more than the readers may get to."""
+        """Return what is to be read, in order; not more than the readers may get to."""
         ended = [
             source
             for uid, (source, _) in self._ended.items()

@@ -40,7 +40,7 @@ from optimus.times import duration
 
 
 def status_of(state: JobState, now: float) -> ProfileStatus:
-    """What the profile of a managed job shows at ``now``, without the saved state.
+    """Return what the profile of a managed job shows at ``now``, without the saved state.
 
     The same object as before where nothing has changed: it is asked for at every tick."""
     progress = state.progress(now)
@@ -302,7 +302,7 @@ def _is_about_to_begin(rescale: Rescale) -> bool:
 
 
 def _reason(state: JobState, now: float) -> str:
-    """Why it stands where it does. What its pods' status knows comes first."""
+    """Return why it stands where it does. What its pods' status knows comes first."""
     failure, reason = state.failure, _decided_reason(state, now)
     if failure is None:
         return reason
@@ -359,14 +359,14 @@ def _turn_texts(state: JobState, decision: Decision, now: float) -> Iterator[str
 
 
 def _prospects(state: JobState) -> str:
-    """What the reason of a decision adds of the job's goal and deadline."""
+    """Return what the reason of a decision adds of the job's goal and deadline."""
     forecast = state.shown_forecast
     unlikely = "" if forecast is None or not forecast.unlikely else f"; {forecast.unlikely}"
     return f"{unlikely}{_lateness(state)}{_basis(state)}"
 
 
 def _lateness(state: JobState) -> str:
-    """What the reason of a decision adds where the deadline is not met."""
+    """Return what the reason of a decision adds where the deadline is not met."""
     found = None if state.decision is None else state.decision.deadline
     if found is None or not found.is_at_risk:
         return ""
@@ -422,7 +422,7 @@ def declared_end(state: JobState) -> str:
 
 
 def _basis(state: JobState) -> str:
-    """What a forecast rests on, where it is not the job's own losses."""
+    """Return what a forecast rests on, where it is not the job's own losses."""
     forecast = state.forecasts.current
     if not isinstance(forecast, Forecast) or forecast.goal_met or forecast.curve is not None:
         return ""
@@ -442,7 +442,7 @@ def _recommended(state: JobState) -> RecommendationStatus | None:
 
 
 def _books(state: JobState) -> BooksStatus | None:
-    """What moving it has saved; ``None`` where it was never moved, or nothing is known."""
+    """Return what moving it has saved; ``None`` where it was never moved, or nothing is known."""
     books = state.books()
     if books is None:
         return None

@@ -211,7 +211,7 @@ def _with_curve(
 
 
 def _reached(k: Vector, fit: Vector, goal: LossGoal | None, done: float) -> float | None:
-    """Where a curve reaches a goal from now on; ``None`` where it does not."""
+    """Return where a curve reaches a goal from now on; ``None`` where it does not."""
     if not isinstance(goal, TargetLoss):
         return None
     below = np.flatnonzero((fit <= goal.loss) & (k >= done))

@@ -83,7 +83,7 @@ class ClusterCopy:
 def copy_of(
     managed: Iterable[JobState], observation: Observation, at: float, hold_seconds: float
 ) -> ClusterCopy:
-    """What the leading instance knows at the end of a tick; ``hold_seconds`` as in
+    """Return what the leading instance knows at the end of a tick; ``hold_seconds`` as in
     ``DecisionConfig``."""
     states = {state.job.uid: state for state in managed}
     jobs = {uid: _managed(state, observation, at) for uid, state in states.items()}
@@ -95,7 +95,7 @@ def copy_of(
 
 
 def copy_of_profiles(observation: Observation) -> ClusterCopy:
-    """What a standby reads from the profiles."""
+    """Return what a standby reads from the profiles."""
     jobs = {uid: _by_profile(job, observation) for uid, job in observation.jobs.items()}
     return ClusterCopy(observation.at, leads=False, observation=observation, jobs=jobs)
 

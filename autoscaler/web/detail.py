@@ -186,7 +186,7 @@ class Details:
         )
 
     def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> PageAnswer:
-        """When the job would be done at these counts."""
+        """Return when the job would be done at these counts."""
         known, snapshot = self._basis(copy, found), copy.observation.snapshot
         return answer(
             CountsQuestion(found.job, known, counts, copy.at, self._settings, snapshot, copy.claims)
@@ -196,7 +196,7 @@ class Details:
         return self._settings.interval.price_seconds(self._basis(copy, found).history)
 
     def _basis(self, copy: ClusterCopy, found: JobCopy) -> DecisionBasis:
-        """What a decision about the job would rest on."""
+        """Return what a decision about the job would rest on."""
         progress, forecast, record = self.learned(found, copy.at)
         forecast_at = found.decided_at or copy.at
         history = NO_HISTORY
@@ -223,7 +223,7 @@ def _mentions(row: NodeRow, text: str) -> bool:
 
 
 def trained_text(job: Job, progress: TrainingProgress) -> str:
-    """How far a job has trained, of its goal or of the end that its program has declared."""
+    """Return how far a job has trained, of its goal or of the end that its program has declared."""
     goal, declared = job.goal, progress.declared
     epochs = goal.epochs if isinstance(goal, TargetEpochs) else declared.epochs
     steps = goal.steps if isinstance(goal, TargetSteps) else declared.steps
@@ -285,7 +285,7 @@ def _training(job: Job) -> str:
 
 
 def _requests(job: Job) -> Iterator[tuple[str, str]]:
-    """What its replicas request, and its priority."""
+    """Return what its replicas request, and its priority."""
     if job.counts.ps:
         yield "each PS", amounts_text(job.ps.resources)
     for each in job.fixed:

@@ -123,7 +123,7 @@ class PageFeed:
             return JobTimeline(found.counts.copy(), found.rescales.copy(), found.decisions.copy())
 
     def update(self, since: str = "") -> Update | None:
-        """What has changed since a version; all of it without one. ``None`` before the first
+        """Return what has changed since a version; all of it without one. ``None`` before the first
         copy."""
         with self._changed:
             self._asked_at = self._timer()

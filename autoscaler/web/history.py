@@ -171,7 +171,7 @@ def _what(entry: DecisionEntry) -> tuple[object, ...]:
 
 
 def _ended(entry: RescaleEntry, before: JobCopy | None, job: JobCopy, at: float) -> RescaleEntry:
-    """How it ended, by what the job has become and by what was recorded of its price."""
+    """Return how it ended, by what the job has become and by what was recorded of its price."""
     target = Counts(entry.to_ps, entry.to_workers)
     record = None if before is None else before.rescale
     now = None if job.job is None else job.job.counts

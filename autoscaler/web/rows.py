@@ -139,7 +139,7 @@ def row_of(copy: JobCopy) -> JobRow:
 
 
 def _needs(copy: JobCopy, phase: str, waits: Waits | None) -> tuple[int, str]:
-    """How urgently somebody has to look at a job, and why."""
+    """Return how urgently somebody has to look at a job, and why."""
     status = copy.status
     reason, outlook = status.reason or copy.failure or copy.message, outlook_of(copy)
     if phase in _ENDED:
@@ -172,7 +172,7 @@ def phase_of(copy: JobCopy) -> str:
 
 
 def has_ended(copy: JobCopy) -> bool:
-    """Whether the job has completed or failed."""
+    """Return whether the job has completed or failed."""
     return phase_of(copy) in _ENDED
 
 
@@ -210,7 +210,7 @@ def remaining_of(copy: JobCopy) -> TimeLeft | None:
 
 
 def outlook_of(copy: JobCopy) -> str:
-    """How sure its end is, or why no time to it is known."""
+    """Return how sure its end is, or why no time to it is known."""
     if phase_of(copy) == Phase.LEFT_ALONE:
         return ""
     if is_goal_met(copy):
@@ -225,7 +225,7 @@ def outlook_of(copy: JobCopy) -> str:
 
 
 def is_goal_met(copy: JobCopy) -> bool:
-    """Whether the job has met its goal, by its forecast or its profile."""
+    """Return whether the job has met its goal, by its forecast or its profile."""
     met = ConditionType.GOAL_MET, Truth.TRUE
     return (
         copy.status.phase is Phase.AT_TARGET
@@ -252,7 +252,7 @@ def _end(copy: JobCopy, remaining: TimeLeft | None, decided_at: float | None) ->
 
 
 def _wait_of(copy: JobCopy) -> Waits | None:
-    """Why the job waits; ``None`` where it does not."""
+    """Return why the job waits; ``None`` where it does not."""
     if copy.wait is not None:
         wait = copy.wait
         named = [_shown_job(each) for each in wait.ahead[:_MOST_AHEAD]]

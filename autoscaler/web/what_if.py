@@ -22,7 +22,7 @@ class PageAnswer(msgspec.Struct, frozen=True):
 
 
 def answer(question: CountsQuestion) -> PageAnswer:
-    """When the job would be done."""
+    """Return when the job would be done."""
     with _ONE_AT_A_TIME:
         answered = other_counts.answer(question)
     return PageAnswer(answered, list(counts_sentences(answered)))

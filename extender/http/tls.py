@@ -56,7 +56,7 @@ class TlsFiles:
         return context
 
     def versions(self) -> tuple[tuple[int, int], ...] | None:
-        """What changes when a file is replaced; ``None`` while one is missing."""
+        """Return what changes when a file is replaced; ``None`` while one is missing."""
         try:
             found = [path.stat() for path in (self.certificate, self.key, self.client_ca)]
         except OSError:

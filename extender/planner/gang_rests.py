@@ -77,7 +77,7 @@ class GangRests:
         return Rest(tuple(pairs))
 
     def _why_none(self, job_uid: str, now: Instant) -> str:
-        """Why nothing of a gang is bound, whatever is planned for it."""
+        """Return why nothing of a gang is bound, whatever is planned for it."""
         state = self._state
         if job_uid in state.cluster.rescales:
             return "rescaling"
@@ -139,6 +139,6 @@ class GangRests:
         return False
 
     def are_seen(self, pods: Iterable[Pod]) -> bool:
-        """Whether the watch has shown these pods bound."""
+        """Return whether the watch has shown these pods bound."""
         with self._state.lock:
             return self._state.unseen.being_bound.isdisjoint(each.uid for each in pods)

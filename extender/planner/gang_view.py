@@ -181,7 +181,7 @@ class GangViews:
         return GangView(Standing.NO_GANG, kept)
 
     def _hindrance(self, pod: Pod, replica: ReplicaId, now: Instant) -> GangView | None:
-        """Why the pod gets no node, whatever is reserved for it."""
+        """Return why the pod gets no node, whatever is reserved for it."""
         state, job_uid = self._state, replica.job_uid
         known = state.cluster.pods.get(pod.uid)
         if known is not None and known.node is not None:

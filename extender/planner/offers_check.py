@@ -59,7 +59,7 @@ class OffersCheck:
             self._offers_differ(pod, missing)
 
     def _has_rules(self, pod: Pod) -> bool:
-        """Whether a pod has rules, or others have such that keep it from nodes."""
+        """Return whether a pod has rules, or others have such that keep it from nodes."""
         return pod.has_rules or self._state.cluster.occupancy.has_rules_for(
             pod.namespace, pod.labels
         )

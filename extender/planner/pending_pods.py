@@ -102,7 +102,7 @@ class PendingPods:
             return self._state.queue.pods_to_requeue(now.monotonic)
 
     def still_pending(self, pod: Pod, node: str) -> bool:
-        """Whether a pod still waits, is planned on this node, and is not being bound."""
+        """Return whether a pod still waits, is planned on this node, and is not being bound."""
         with self._state.lock:
             known = self._state.cluster.pods.get(pod.uid)
             if known is None or known.replica is None or not is_waiting(known):
@@ -112,7 +112,7 @@ class PendingPods:
             return held is not None and held.node == node and not assumed
 
     def is_waiting(self, pod: Pod) -> bool:
-        """Whether the pod still needs a node."""
+        """Return whether the pod still needs a node."""
         with self._state.lock:
             known = self._state.cluster.pods.get(pod.uid)
             return known is not None and is_waiting(known)

@@ -152,7 +152,7 @@ class Planner:
             return self.state.reservations.with_surroundings(gang)
 
     def running_jobs(self) -> RunningJobs:
-        """What will end, and what is left beside it."""
+        """Return what will end, and what is left beside it."""
         with self.state.lock:
             ledger, nodes = self.state.reservations.ledger, dict(self.state.cluster.nodes)
             left, pods = self.state.reservations.left_by_node(), dict(self.state.cluster.pods)
@@ -195,7 +195,7 @@ class Planner:
         self.state.offers.does_not_fit(job_uid, now.monotonic, self.state.config.exclusion_seconds)
 
     def _is_current(self, planned: QueueEntry, now: Instant) -> bool:
-        """Whether a gang is still as it was when it was planned, and waits."""
+        """Return whether a gang is still as it was when it was planned, and waits."""
         job_uid = planned.waiting.job_uid
         queued = self.state.queue.cached.get(job_uid)
         return (

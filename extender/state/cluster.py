@@ -261,7 +261,7 @@ class Cluster:
             self.priority_of(job_uid)  # remembered while the job has no pods
 
     def _is_larger(self, job_uid: str, rescale: ProfileRescale) -> bool:
-        """Whether its target is more than the job has held, as far as that is known."""
+        """Return whether its target is more than the job has held, as far as that is known."""
         job, most = self.jobs.get(job_uid), self._most_held.get(job_uid)
         return job is None or most is None or not job.demand(rescale.target).fits_in(most)
 
@@ -316,11 +316,11 @@ class Cluster:
         return bool(pod.gang) or job_uid in self.jobs or job_uid in self._unreadable_jobs
 
     def may_run(self, job_uid: str) -> bool:
-        """Whether a job exists and has not ended, as far as it can be read."""
+        """Return whether a job exists and has not ended, as far as it can be read."""
         return job_uid in self.jobs or job_uid in self._unreadable_jobs
 
     def controls(self, pod: Pod) -> bool:
-        """Whether a pod is a replica of the job that it names as its owner.
+        """Return whether a pod is a replica of the job that it names as its owner.
 
         Anybody who may create pods can write a UID into one: kind, namespace and name have to be
         the job's too; until the job is seen, those of its other pods."""
@@ -359,7 +359,7 @@ class Cluster:
         return [pod for pod in self.pods_of(job_uid).values() if is_waiting(pod)]
 
     def waiting_count(self, job_uid: str) -> int:
-        """How many pods of a job still need a node."""
+        """Return how many pods of a job still need a node."""
         return self._waiting.get(job_uid, 0)
 
     def waiting_jobs(self) -> tuple[str, ...]:
@@ -367,7 +367,7 @@ class Cluster:
         return tuple(self._waiting)
 
     def free(self, node: str) -> Resources:
-        """What bound pods leave of a node; below zero where others have overcommitted it."""
+        """Return what bound pods leave of a node; below zero where others have overcommitted it."""
         return self.nodes[node].allocatable - self._used.get(node, NONE)
 
 
@@ -380,7 +380,7 @@ def _most_of(left: Resources, right: Resources) -> Resources:
 
 
 def used_by_node(pods: Iterable[Pod]) -> dict[str, Resources]:
-    """What bound pods take of each node."""
+    """Return what bound pods take of each node."""
     used: dict[str, Resources] = {}
     for bound in filter(None, (pod.bound() for pod in pods)):
         used[bound.node] = used.get(bound.node, NONE) + bound.resources
@@ -388,5 +388,5 @@ def used_by_node(pods: Iterable[Pod]) -> dict[str, Resources]:
 
 
 def is_waiting(pod: Pod) -> bool:
-    """Whether the pod still needs a node."""
+    """Return whether the pod still needs a node."""
     return pod.node is None and not pod.leaving and pod.phase not in FINISHED_PHASES

@@ -192,7 +192,7 @@ class Devices:
         )
 
     def _requested(self, pod: Pod, claim: PodClaim) -> tuple[Resources, bool]:
-        """What one claim of a pod takes, and whether nothing else decides on it.
+        """Return what one claim of a pod takes, and whether nothing else decides on it.
 
         Where the API server does not serve devices, nothing is known of them."""
         if not claim.resource_claim_template_name or not (self._classes or self._pools):
@@ -209,7 +209,7 @@ class Devices:
         return Resources({f"resource claim template {claim.resource_claim_template_name}": 1}), True
 
     def _demand(self, requests: Iterable[DeviceRequest]) -> tuple[Resources, bool]:
-        """What is taken of each class, and whether any devices of the classes will do."""
+        """Return what is taken of each class, and whether any devices of the classes will do."""
         amounts, every_exact = dict[str, int](), True
         for device_class, number, is_exact in requests:
             own = self._classes.get(device_class)
@@ -226,7 +226,7 @@ class Devices:
         return Resources(amounts), every_exact
 
     def _may_not_be_counted(self, device_class: DeviceClass) -> bool:
-        """Whether the class may select devices that cannot be counted."""
+        """Return whether the class may select devices that cannot be counted."""
         drivers = {each.value for each in device_class.values if not each.attribute}
         return bool(self._not_counted) and (
             not drivers or not drivers.isdisjoint(self._not_counted)
@@ -254,7 +254,7 @@ class Devices:
         return [shown for shown, _ in self._pods.values() if self.is_outdated(shown.uid)]
 
     def is_outdated(self, pod_uid: str) -> bool:
-        """Whether a pod takes something else now."""
+        """Return whether a pod takes something else now."""
         known = self._pods.get(pod_uid)
         return known is not None and self.with_claimed(known[0]) != known[1]
 

@@ -350,7 +350,7 @@ class EventHandlers:
 
 
 def _differ(before: Pod, after: Pod) -> bool:
-    """Whether the pod means something else to its gang."""
+    """Return whether the pod means something else to its gang."""
     return (before.leaving, before.gates, before.labels, before.resources, before.beyond_plan) != (
         after.leaving,
         after.gates,
@@ -399,7 +399,7 @@ def pause_of(profile: TrainingProfile) -> str | None:
 
 
 def forecast_of(profile: TrainingProfile) -> ProfileForecast | None:
-    """How long the job needs to its end, as of its last decision."""
+    """Return how long the job needs to its end, as of its last decision."""
     status = profile.status
     if status.remaining_seconds is None or not status.decided_at:
         return None
@@ -428,5 +428,5 @@ def binding_of(profile: TrainingProfile) -> Binding | None:
 
 
 def has_run(profile: TrainingProfile) -> bool:
-    """Whether the job has trained before."""
+    """Return whether the job has trained before."""
     return profile.status.trained_seconds > 0 or profile.status.rescales > 0

@@ -478,7 +478,7 @@ class ExtenderState:
         _LOG.info("job %s (%s) is planned on %s", gang.key, gang_shape(gang), nodes)
 
     def _end_of(self, gang: Gang, now: Instant) -> float:
-        """When a gang's reservation ends: sooner where nothing of it is placed yet and
+        """Return when a gang's reservation ends: sooner where nothing of it is placed yet and
         kube-scheduler has not asked about every pod."""
         job_uid, longest = gang.job_uid, self.config.reservation_seconds
         is_rescaled, is_early = job_uid in self.cluster.rescales, self.queue.asked.get(job_uid)
@@ -540,7 +540,7 @@ class ExtenderState:
         return now.monotonic - self.unled_since < MOST_UNLED_SECONDS
 
     def may_plan(self) -> bool:
-        """Whether this process leads, on caches that are recent."""
+        """Return whether this process leads, on caches that are recent."""
         return self.leads and self.why_too_old() is None
 
     def reservation_count(self) -> int:

@@ -39,7 +39,7 @@ class FutureRoom:
         return found if found is not None and self._reservations.ledger.holds(job_uid) else None
 
     def is_awaited(self, pod_uid: str) -> bool:
-        """Whether a gang's room is reserved on what this pod leaves."""
+        """Return whether a gang's room is reserved on what this pod leaves."""
         return any(pod_uid in each.pods for each in self.awaited.values())
 
     def hold(

@@ -74,7 +74,7 @@ class ObservedGang:
         return bool(self.gang.members)
 
     def requests(self, role: Role) -> Counter[ReplicaSpec]:
-        """What the replicas of a role that need a node ask for, and how many ask for it."""
+        """Return what the replicas of a role that need a node ask for, and how many ask for it."""
         if self.gang.members:
             return Counter(each.spec for each in self.gang.unbound if each.role is role)
         pods = [pod for replica, pod in self.pods.items() if replica.role is role]
@@ -233,7 +233,7 @@ def _other_schedulers(pods: Iterable[Pod], schedulers: Container[str]) -> tuple[
 
 
 def _foreign_pods(gang: Gang, schedulers: Sequence[str]) -> str:
-    """What is reserved for a pod that another scheduler places may stay unused for ever."""
+    """Return what is reserved for a pod that another scheduler places may stay unused for ever."""
     if not schedulers:
         return ""
     return f"not planned: pods of job {gang.key} name another scheduler ({', '.join(schedulers)})"
@@ -247,7 +247,7 @@ def _gates(gang: Gang, pods: Iterable[Pod]) -> str:
 
 
 def gang_counts(pod: Pod, job: Job | None) -> dict[Role, int]:
-    """How many replicas of each role the pod's gang has; the pod itself always counts."""
+    """Return how many replicas of each role the pod's gang has; the pod itself always counts."""
     assert pod.replica is not None
     counts = dict(pod.gang or {})
     if job is not None and not counts:

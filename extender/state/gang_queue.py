@@ -148,7 +148,7 @@ class GangQueue:
         return bool(ended)
 
     def _is_reserved(self, job_uid: str) -> bool:
-        """Whether every pod of a job that waits has a reservation."""
+        """Return whether every pod of a job that waits has a reservation."""
         if job_uid in self._unseen:
             return False
         ledger, whole_jobs = self._reservations.ledger, self._reservations.whole_jobs
@@ -202,7 +202,7 @@ class GangQueue:
         )
 
     def _may_have_unknown_rules(self, observed: ObservedGang) -> bool:
-        """Whether pods like those of a gang are not offered nodes that a plan may use."""
+        """Return whether pods like those of a gang are not offered nodes that a plan may use."""
         if not self._unknown_rules.any_missing:
             return False  # as nearly always
         may_apply = self._unknown_rules.may_apply
@@ -349,7 +349,7 @@ class GangQueue:
         )
 
     def is_held(self, observed: ObservedGang) -> bool:
-        """Whether room is reserved for every replica that is not bound."""
+        """Return whether room is reserved for every replica that is not bound."""
         gang, ledger = observed.gang, self._reservations.ledger
         if not gang.members:
             bound = sum(pod.node is not None for pod in observed.pods.values())

@@ -229,7 +229,7 @@ class Occupancy:
             )
 
     def is_beyond_plan(self, gang: Gang) -> bool:
-        """Whether only kube-scheduler knows which nodes suit the volumes of the gang."""
+        """Return whether only kube-scheduler knows which nodes suit the volumes of the gang."""
         every = {member.rules for member in gang.unbound if member.rules is not None}
         return any(volume.beyond_plan for volume in self._claimed(gang, every).values())
 
@@ -257,7 +257,7 @@ class Occupancy:
         )
 
     def has_rules_for(self, namespace: str, labels: Labels) -> bool:
-        """Whether a pod that is there has an anti-affinity term which selects such a pod."""
+        """Return whether a pod that is there has an anti-affinity term which selects such a pod."""
         return bool(self._terms) and any(self._selecting(namespace, {labels}))
 
     def _selecting(self, namespace: str, labels: Collection[Labels]) -> Iterator[AffinityTerm]:

@@ -83,17 +83,17 @@ class Offers:
         return known.frozen.copy()
 
     def asks(self, job_uid: str) -> bool:
-        """Whether all pods of the job are to be offered nodes before any is answered."""
+        """Return whether all pods of the job are to be offered nodes before any is answered."""
         known = self.jobs.get(job_uid)
         return known is not None and known.asks
 
     def was_offered(self, job_uid: str, pod_uid: str) -> bool:
-        """Whether the pod has been offered nodes since its job's pods are asked about."""
+        """Return whether the pod has been offered nodes since its job's pods are asked about."""
         known = self.jobs.get(job_uid)
         return known is not None and pod_uid in known.offered
 
     def has_refused(self, job_uid: str) -> bool:
-        """Whether the job once did not fit on what it was offered."""
+        """Return whether the job once did not fit on what it was offered."""
         known = self.jobs.get(job_uid)
         return known is not None and known.refusals > 0
 
@@ -107,7 +107,7 @@ class Offers:
         return known is not None and known.waits
 
     def back_off_ends(self, job_uid: str) -> float | None:
-        """When the job is asked about again (monotonic), if it backs off."""
+        """Return when the job is asked about again (monotonic), if it backs off."""
         known = self.jobs.get(job_uid)
         return None if known is None or known.until == _FOREVER else known.until
 

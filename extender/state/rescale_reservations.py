@@ -71,7 +71,7 @@ class Search:
     """What is reserved where the gang does not fit; ``None``: nothing more than there is."""
 
     def find(self) -> "Found":
-        """Where the gang fits, else where its job may return to."""
+        """Return where the gang fits, else where its job may return to."""
         capacity = Capacity(self.nodes, self.left)
         found = self.rule.place(self.gang, capacity)
         if self.kept is None or isinstance(found, Placement):
@@ -176,12 +176,12 @@ class RescaleReservations:
             self._tracked[job_uid] = replace(known, keeps=True)
 
     def is_whole(self, job_uid: str) -> bool:
-        """Whether what is reserved for a job is for all of its gang."""
+        """Return whether what is reserved for a job is for all of its gang."""
         known = self._tracked.get(job_uid)
         return known is None or not known.keeps
 
     def is_tracked(self, job_uid: str) -> bool:
-        """Whether room may be reserved for counts whose pods need not exist yet."""
+        """Return whether room may be reserved for counts whose pods need not exist yet."""
         return job_uid in self._tracked
 
     def is_leaving(self, job_uid: str, now: float) -> bool:
@@ -311,5 +311,5 @@ class RescaleReservations:
 
 
 def _holds(left: Resources, asked: Resources) -> int:
-    """How many replicas that ask for so much fit in what is left."""
+    """Return how many replicas that ask for so much fit in what is left."""
     return min((max(left[name], 0) // amount for name, amount in asked.items()), default=0)

@@ -61,7 +61,7 @@ class Reservations:
         """By UID of a pod of no job, the jobs whose room it may take and until when it may."""
 
     def free(self) -> Capacity:
-        """What is neither bound nor reserved. The caller must not change it."""
+        """Return what is neither bound nor reserved. The caller must not change it."""
         cluster, free = self._cluster, self._free
         self._collect_changes()
         changed, self._stale = self._stale & cluster.nodes.keys(), set()
@@ -99,7 +99,7 @@ class Reservations:
         return [node for node, _ in takewhile(lambda each: each[1] > changes, recent)]
 
     def left_by_node(self) -> dict[str, Resources]:
-        """What is left of every node."""
+        """Return what is left of every node."""
         self._collect_changes()
         return {node: self._left_cached(node) for node in self._cluster.nodes}
 
@@ -124,7 +124,7 @@ class Reservations:
         }
 
     def still_fits(self, gang: Gang, placement: Placement, leaving: ByNode | None = None) -> bool:
-        """Whether nodes still have the room, with what is about to leave them, and admit the
+        """Return whether nodes still have the room, with what is about to leave them, and admit the
         replicas, that a gang is planned on."""
         asked: dict[str, Resources] = {}
         for member in gang.unbound:
@@ -176,7 +176,7 @@ class Reservations:
         return self._cluster.free(node) - self.reserved(node, besides)
 
     def reserved(self, node: str, besides: str | None = None) -> Resources:
-        """What is reserved on a node beyond what its bound pods take."""
+        """Return what is reserved on a node beyond what its bound pods take."""
         reserved = self.ledger.held_on(node)
         if besides is not None:
             reserved -= self.ledger.held_for(besides, node)
@@ -235,7 +235,7 @@ class Reservations:
         self.passing.pop(pod_uid, None)
 
     def may_be_taken(self, job_uid: str, now: float) -> bool:
-        """Whether a pod of no job may be about to take what is reserved for this job."""
+        """Return whether a pod of no job may be about to take what is reserved for this job."""
         if not self.passing:
             return False  # as nearly always
         self.passing = {uid: known for uid, known in self.passing.items() if known[1] > now}

@@ -76,6 +76,6 @@ class UnknownRules:
             self.last[constraints] = last._replace(recheck_at=now + RECHECK_SECONDS)
 
     def may_apply(self, constraints: NodeConstraints) -> bool:
-        """Whether a node was missing from the last list."""
+        """Return whether a node was missing from the last list."""
         last = self.last.get(constraints)
         return last is not None and not last.is_complete

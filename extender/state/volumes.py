@@ -131,7 +131,7 @@ class Volumes:
 
 
 def _suits(volume: Volume, claim: VolumeClaim) -> bool:
-    """Whether an existing volume may be bound to the claim."""
+    """Return whether an existing volume may be bound to the claim."""
     if volume.claim is not None:
         return volume.claim == (claim.namespace, claim.name)
     return (

@@ -49,7 +49,7 @@ class Deadline:
         return np.where(stays, late, moved)
 
     def is_met(self, forecast: Forecast, counts: Counts) -> bool:
-        """Whether these counts meet it."""
+        """Return whether these counts meet it."""
         return float(self.needed_seconds(forecast, counts.ps, counts.workers)) <= self.seconds
 
 

@@ -60,7 +60,7 @@ def _is_moved(deadline: Deadline, ps: Counted, workers: Counted) -> Counted:
 
 
 def _fitting(baseline: Baseline, row: int, ps: Counted, workers: Counted) -> Counted:
-    """Whether so many more tasks of one job fit on the nodes and within its quotas."""
+    """Return whether so many more tasks of one job fit on the nodes and within its quotas."""
     jobs, left = baseline.jobs, baseline.left
     free = baseline.free - jobs.demands.reserve
     found = fits(_cost(jobs, row, ps, workers), free) | ((ps == 0) & (workers == 0))
@@ -71,7 +71,7 @@ def _fitting(baseline: Baseline, row: int, ps: Counted, workers: Counted) -> Cou
 
 
 def _cost(jobs: GrowingJobs, row: int, ps: Counted, workers: Counted) -> Amounts:
-    """What so many tasks of one job ask for, shape (counts, columns)."""
+    """Return what so many tasks of one job ask for, shape (counts, columns)."""
     demands = jobs.demands
     return np.asarray(demands.ps[row] * ps[:, None] + demands.workers[row] * workers[:, None])
 

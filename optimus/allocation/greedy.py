@@ -76,7 +76,7 @@ class GrowthState:
         return GrowthState(self.jobs, rows, ps, workers, self.free, self.left)
 
     def allows(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
-        """Whether so many more (broadcast against the rows) lie within bounds and fit."""
+        """Return whether so many more (broadcast against the rows) lie within bounds and fit."""
         return self.within_bounds(more_ps, more_workers) & self.fits(more_ps, more_workers)
 
     def within_bounds(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
@@ -87,7 +87,7 @@ class GrowthState:
         return np.asarray(ps_ok & (workers_ok | (workers == 0)))
 
     def fits(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
-        """Whether so many more of each job's tasks fit in what is free."""
+        """Return whether so many more of each job's tasks fit in what is free."""
         if isinstance(more_ps, int) and isinstance(more_workers, int):
             return self._once("fits", more_ps, more_workers)
         return fits(self.cost(more_ps, more_workers), self.free) & self.within_quotas(
@@ -95,7 +95,7 @@ class GrowthState:
         )
 
     def within_quotas(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
-        """Whether the namespaces' quotas allow so many more of each job's tasks."""
+        """Return whether the namespaces' quotas allow so many more of each job's tasks."""
         return _within_quotas(self.jobs.demands, self.rows, (more_ps, more_workers), self.left)
 
     def share(self, more_ps: int, more_workers: int) -> NDArray[np.float64]:
@@ -123,7 +123,7 @@ class GrowthState:
         )
 
     def cost(self, more_ps: int | Counted, more_workers: int | Counted) -> Amounts:
-        """What so many more tasks ask for, shape (rows, columns)."""
+        """Return what so many more tasks ask for, shape (rows, columns)."""
         demands = self.jobs.demands
         ps, workers = np.asarray(more_ps), np.asarray(more_workers)
         return np.asarray(
@@ -240,7 +240,7 @@ class _Steps:
         return _Steps(*(getattr(self, name)[which] for name in _STEP_FIELDS))
 
     def taken_of_quotas(self, jobs: GrowingJobs) -> Amounts:
-        """What each step takes of its namespace's quotas, shape (steps, limits)."""
+        """Return what each step takes of its namespace's quotas, shape (steps, limits)."""
         quotas = jobs.demands.quotas
         assert quotas is not None
         return quotas.cost(self.row, self.more_ps, self.more_workers)
@@ -487,7 +487,7 @@ class AdmissionByQuota:
         self.left = self.quotas.less(np.array([row]), self.cost[[row]], self.left)
 
     def why_not(self, row: int, wanted: Counts) -> str | None:
-        """Why a quota does not let a candidate have these counts."""
+        """Return why a quota does not let a candidate have these counts."""
         return self.quotas.why_not(row, self.cost[row], self.left, wanted)
 
 

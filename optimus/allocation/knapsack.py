@@ -180,7 +180,7 @@ def _sensible(choices: Choices) -> Mask:
 
 
 def _rounded(choices: Choices, relaxed: _Relaxed) -> Counted:
-    """What the linear programme takes as a whole, and the rest filled."""
+    """Return what the linear programme takes as a whole, and the rest filled."""
     chosen = np.where(choices.required, choices.first, NOTHING)
     whole = np.flatnonzero(relaxed.taken > _WHOLE)
     chosen[choices.item[whole]] = whole

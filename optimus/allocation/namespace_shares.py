@@ -97,7 +97,7 @@ class _SharedGrowth:
         return {name: weight for name, weight in weights.items() if name in found}
 
     def _held(self, baseline: Baseline) -> dict[str, Resources]:
-        """What the candidates of each namespace have now."""
+        """Return what the candidates of each namespace have now."""
         jobs, sums = baseline.jobs, dict[str, Amounts]()
         rows = jobs.demands.at(jobs.ps, jobs.workers)
         for each, amounts in zip(baseline.admitted, rows, strict=True):
@@ -107,7 +107,7 @@ class _SharedGrowth:
 
 
 def _charges(baseline: Baseline, of: Iterable[str]) -> dict[str, dict[str, QuotaCharge]]:
-    """What the tasks of each job of these namespaces take, by namespace and UID."""
+    """Return what the tasks of each job of these namespaces take, by namespace and UID."""
     charges: dict[str, dict[str, QuotaCharge]] = {namespace: {} for namespace in of}
     for job in (each.job for each in baseline.admitted):
         if job.key.namespace in charges:
@@ -127,7 +127,7 @@ def parts(weights: Mapping[str, float], amount: Resources) -> dict[str, Resource
 
 
 def due_parts(shares: Sequence[NamespaceShare], available: Resources) -> dict[str, Resources]:
-    """What the candidates of each namespace are due together, of what they may all use."""
+    """Return what the candidates of each namespace are due together, of what they may all use."""
     held = {each.namespace: each.held for each in shares}
     whole = parts(
         {each.namespace: each.weight for each in shares}, available + total(held.values())
@@ -170,7 +170,7 @@ class Owed:
         candidates: Iterable[Candidate],
         available: Resources,
     ) -> Self:
-        """What is owed to those that compete now, by what their jobs hold."""
+        """Return what is owed to those that compete now, by what their jobs hold."""
         whole, parts_of = available + total(each.held for each in shares), _parts_of_one(shares)
         used = {each.namespace: each.held for each in shares}
         for each in candidates:

@@ -115,7 +115,7 @@ class KindCapacity:
     """By what one of those has, their number; none where only the sum is known."""
 
     def holds(self, replica: Resources, count: int) -> bool:
-        """Whether so many equal replicas fit on its nodes, with nothing else there."""
+        """Return whether so many equal replicas fit on its nodes, with nothing else there."""
         if not (replica * count).fits_in(self.capacity):
             return False
         if not (self.sizes and replica):
@@ -184,7 +184,7 @@ ClusterAllocation = Mapping[str, Grant | Pause | Refusal]
 
 
 def grants(allocation: ClusterAllocation) -> dict[str, Grant]:
-    """What is granted, by job UID."""
+    """Return what is granted, by job UID."""
     return {uid: each for uid, each in allocation.items() if isinstance(each, Grant)}
 
 
@@ -210,7 +210,7 @@ class PolicyMemory:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What ``as_json`` has written; raises ``ValueError`` where it has not."""
+        """Return what ``as_json`` has written; raises ``ValueError`` where it has not."""
         try:
             value = json.loads(text)
             return cls(str(value["policy"]), int(value["version"]), dict(value["data"]))

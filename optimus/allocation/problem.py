@@ -51,7 +51,7 @@ class PlacementFailure:
     lifted: bool = False
 
     def excludes(self, counts: Counts) -> bool:
-        """Whether these counts are not to be tried."""
+        """Return whether these counts are not to be tried."""
         if self.lifted:
             return False
         if counts.ps >= self.counts.ps and counts.workers >= self.counts.workers:
@@ -78,7 +78,7 @@ class FailedCounts:
         return f"{self.counts}: {self.why}"
 
     def excludes(self, counts: Counts) -> bool:
-        """Whether these counts are not to be tried."""
+        """Return whether these counts are not to be tried."""
         roles = zip(counts, self.counts, self.before, strict=True)
         return all(_is_as_far(*each) for each in roles)
 
@@ -164,12 +164,12 @@ MOST_MOVES: Final = 64
 
 
 def is_forced(before: Counts, target: Counts) -> bool:
-    """Whether a rescale only gives capacity away: a job does that for others."""
+    """Return whether a rescale only gives capacity away: a job does that for others."""
     return target.ps <= before.ps and target.workers <= before.workers
 
 
 def usual_price(measured: Sequence[float], assumed_seconds: float) -> float:
-    """What a job's next rescale costs, by what its last ones did.
+    """Return what a job's next rescale costs, by what its last ones did.
 
     The lower median of them and of what is assumed without any: one outlier alone would otherwise
     keep the job where it is for ever, and with that its only measurement."""
@@ -373,7 +373,7 @@ class Demands:
         return replace(self, ps=ps, workers=workers, fixed=fixed, quotas=quotas)
 
     def at(self, ps: Counted, workers: Counted) -> Amounts:
-        """What the jobs ask for at these counts, fixed roles included."""
+        """Return what the jobs ask for at these counts, fixed roles included."""
         return np.asarray(self.ps * ps[:, None] + self.workers * workers[:, None] + self.fixed)
 
     def shares(self, amounts: Amounts) -> NDArray[np.float64]:
@@ -402,7 +402,7 @@ def as_columns(counts: Sequence[Counts]) -> tuple[Counted, Counted]:
 
 
 def fits(amounts: Amounts, free: Amounts) -> NDArray[np.bool_]:
-    """Which rows fit in what is free; what is not asked for does not matter."""
+    """Return which rows fit in what is free; what is not asked for does not matter."""
     fitting = np.ones(amounts.shape[:-1], dtype=np.bool_)
     for column, left in enumerate(np.maximum(free, 0).tolist()):
         fitting &= amounts[..., column] <= left

@@ -71,12 +71,12 @@ class QuotaDemands:
         return replace(self, row=row, ps=ps, workers=workers, fixed=fixed)
 
     def cost(self, jobs: Counted, ps: int | Counted, workers: int | Counted) -> Amounts:
-        """What so many tasks of these jobs take, without fixed roles."""
+        """Return what so many tasks of these jobs take, without fixed roles."""
         each_ps, each_worker = np.asarray(ps)[..., None], np.asarray(workers)[..., None]
         return np.asarray(self.ps[jobs] * each_ps + self.workers[jobs] * each_worker)
 
     def fits(self, jobs: Counted, cost: Amounts, left: Amounts) -> NDArray[np.bool_]:
-        """Whether each cost fits in what is left to its job's namespace."""
+        """Return whether each cost fits in what is left to its job's namespace."""
         return np.asarray((cost <= np.maximum(left, 0)[self.row[jobs]]).all(axis=-1))
 
     def first_over(self, jobs: Counted, cost: Amounts, left: Amounts) -> int:
@@ -93,7 +93,7 @@ class QuotaDemands:
         return int(order[over].min(initial=len(order)))
 
     def less(self, jobs: Counted, cost: Amounts, left: Amounts) -> Amounts:
-        """What is left once these steps are taken."""
+        """Return what is left once these steps are taken."""
         after = left.copy()
         np.subtract.at(after, self.row[jobs], cost)
         return after

@@ -59,7 +59,7 @@ class Scorer:
 
     @classmethod
     def drawn(cls, seed: int) -> Self:
-        """What training begins with: every answer is 0."""
+        """Return what training begins with: every answer is 0."""
         draw = np.random.default_rng(seed)
         return cls(
             {

@@ -124,13 +124,13 @@ class TurnsPolicy(ABC):
         """Ideal parts of the time, of shape (jobs, kinds), of at least one job."""
 
     def notes(self, problem: SharesProblem) -> Notes:
-        """What the policy is to be told of each job when it sets the shares again."""
+        """Return what the policy is to be told of each job when it sets the shares again."""
         return [{}] * len(problem.weights)
 
     def decide(
         self, problem: ClusterProblem, memory: PolicyMemory, _: int
     ) -> tuple[ClusterAllocation, PolicyMemory]:
-        """Who runs in the coming round, on which kind."""
+        """Return who runs in the coming round, on which kind."""
         known = memory.of(self.name, _VERSION)
         cluster, earlier = known.get("cluster", {}), known.get("jobs", {})
         uids = [each.job.uid for pool in problem.pools for each in pool.allocation.candidates]
@@ -221,7 +221,7 @@ class TurnsPolicy(ABC):
 def _turns(
     problem: ClusterProblem, uids: Iterable[str], jobs: Mapping[str, JobMemory]
 ) -> dict[str, str | None]:
-    """Who runs in a round that has begun, on which kind: also who runs without a share."""
+    """Return who runs in a round that has begun, on which kind: also who runs without a share."""
     turns = dict[str, str | None]()
     for uid in uids:
         holds = problem.account(uid).holds
@@ -471,7 +471,7 @@ def _counts(job: Job) -> Counts:
 
 
 def _demand(job: Job) -> tuple[Resources, Resources]:
-    """What the workers take together, and what all other replicas do."""
+    """Return what the workers take together, and what all other replicas do."""
     counts = _counts(job)
     workers = job.worker.resources * counts.workers
     return workers, job.demand(counts) - workers

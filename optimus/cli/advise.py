@@ -77,7 +77,7 @@ class AdvisedJob:
         return self.observed.read_until or self.now
 
     def left(self, found: TimeLeft | None) -> TimeLeft | None:
-        """What is left from now on."""
+        """Return what is left from now on."""
         if found is None:
             return None
         passed = max(self.now - self.since, 0.0)
@@ -94,7 +94,7 @@ class AdvisedJob:
         return TimeLeft(*(each / _HOUR * advice.freed / unit for each in _ends(left)))
 
     def notes(self) -> Iterator[str]:
-        """What else its user would want to know."""
+        """Return what else its user would want to know."""
         silent = self.now - self.since
         if self.known is not None and silent > _SILENT_SECONDS:
             yield f"its log has printed nothing for {duration(silent)}"

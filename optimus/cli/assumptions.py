@@ -16,7 +16,7 @@ from optimus.what_if.counts import DecisionBasis
 
 
 def known_job(view: ClusterJob) -> DecisionBasis:
-    """What a decision about a job rests on, as far as its profile tells."""
+    """Return what a decision about a job rests on, as far as its profile tells."""
     history, status, learned = NO_HISTORY, view.status, view.learned
     if view.job is not None and learned is not None:
         history = JobHistory(
@@ -35,7 +35,7 @@ def _settings(view: ClusterJob) -> ClusterSettings | NotReady:
 
 
 def _of_namespaces(views: Sequence[ClusterJob]) -> Iterator[ClusterSettings]:
-    """What each namespace's profile that was decided last has stored."""
+    """Return what each namespace's profile that was decided last has stored."""
     newest = dict[str, ClusterJob]()
     for view in sorted(views, key=lambda each: str(each.status.decided_at)):
         newest[view.training_job.namespace] = view

@@ -208,7 +208,7 @@ def _scheduler(found: Installation) -> Finding:
 
 
 def _lease(found: Installation, *, of: str) -> Finding:
-    """Whether the Lease of one of the two processes is held."""
+    """Return whether the Lease of one of the two processes is held."""
     from optimus.kube.errors import Malformed
     from optimus.kube.times import parse_instant
 
@@ -282,7 +282,7 @@ def _configuration(found: Installation) -> Finding:
 
 
 def _wrong_in(configuration: Mapping[str, Any], name: str) -> Iterator[str]:
-    """What is wrong with a KubeSchedulerConfiguration; the operator guide says why."""
+    """Return what is wrong with a KubeSchedulerConfiguration; the operator guide says why."""
     profiles = {each.get("schedulerName"): each for each in configuration.get("profiles") or ()}
     extenders = configuration.get("extenders") or ()
     if name not in profiles:

@@ -242,7 +242,7 @@ def _recognised(parsed: ParsedLine) -> Iterator[str]:
 
 
 def _instead(progress: TrainingProgress) -> str:
-    """What the log has in place of a training loss."""
+    """Return what the log has in place of a training loss."""
     training = [metric for metric in progress.metrics if not metric.evaluated]
     falls = next((each.name for each in training if each.rises is False), None)
     if falls is not None:

@@ -68,7 +68,7 @@ def _of_document(document: dict[str, object]) -> Iterator[Mapping[str, object]]:
 
 
 def is_csv(lines: Sequence[str]) -> bool:
-    """Whether the first line names an epoch or a step and more, with commas between them."""
+    """Return whether the first line names an epoch or a step and more, with commas between them."""
     header = header_of(lines)
     return len(header) > 1 and any(name in (*_PLACES, "_step") for name in header)
 
@@ -83,7 +83,7 @@ def _names(header: str) -> list[str]:
 
 
 def _is_row(cells: Sequence[str]) -> bool:
-    """Whether this is a row of a CSV that has no header: an epoch and a loss."""
+    """Return whether this is a row of a CSV that has no header: an epoch and a loss."""
     return len(cells) == 2 and all(re.fullmatch(r"[-+.\de]+", cell) for cell in cells)
 
 

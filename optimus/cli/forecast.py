@@ -165,7 +165,7 @@ def _of_two(options: argparse.Namespace, goal: TwoTargets) -> Answer:
 
 
 def _end(forecast: LogForecast) -> float:
-    """When the goal is or was met; infinite where there is no forecast."""
+    """Return when the goal is or was met; infinite where there is no forecast."""
     if forecast.met is not None:
         return forecast.met
     found = forecast.time_to_goal

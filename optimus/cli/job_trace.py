@@ -199,7 +199,7 @@ def _bounds(row: CsvRow) -> CountBounds:
 
 
 def _requests(row: CsvRow, role: str) -> Resources | None:
-    """What one replica requests; ``None`` where no amount is given."""
+    """Return what one replica requests; ``None`` where no amount is given."""
     found = {
         resource: math.ceil((_number(row, f"{role}_{name}", _MOST_AMOUNT, 0) or 0) * units)
         for name, (resource, units) in _REQUESTS.items()

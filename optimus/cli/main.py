@@ -98,7 +98,7 @@ def _watch(options: argparse.Namespace, sleep: Callable[[float], None]) -> int:
 
 
 def missing_package(missing: ModuleNotFoundError) -> str:
-    """What brings a package of an extra that is not installed.
+    """Return what brings a package of an extra that is not installed.
 
     Raises:
         ModuleNotFoundError: it is no such package."""
@@ -189,7 +189,7 @@ def _coloured(text: str, colours: Mapping[str, str]) -> str:
 
 
 def _print(text: str) -> bool:
-    """Whether there is still a reader."""
+    """Return whether there is still a reader."""
     try:
         print(text, flush=True)
     except BrokenPipeError:

@@ -89,7 +89,7 @@ def _groups(texts: Sequence[str]) -> Iterable[_Group]:
 
 
 def _allocatable(amounts: Mapping[str, float]) -> Resources:
-    """What one node offers; raises ``ValueError``."""
+    """Return what one node offers; raises ``ValueError``."""
     offered = {PODS: _PODS}
     for name, value in amounts.items():
         resource, units = _UNITS[name]

@@ -167,7 +167,7 @@ def observe_jobs(
 
 
 def _used(client: JobSource, namespace: str | None) -> _UsedBy | str:
-    """What pods use, or why that is not known."""
+    """Return what pods use, or why that is not known."""
     what, path = "list the use of pods", path_of(*_METRICS, "pods", namespace)
     try:
         bodies = [client.get(what, path, [("labelSelector", each)]) for each in NAME_LABELS]
@@ -224,7 +224,7 @@ def _memory_limits(raw: msgspec.Raw) -> Mapping[str, int]:
 
 
 def lines_of_each(jobs: int) -> int:
-    """How many lines of each log are read, of so many jobs."""
+    """Return how many lines of each log are read, of so many jobs."""
     return min(max(_ALL_LINES // max(jobs, 1), _LEAST_LINES), _MOST_LINES)
 
 

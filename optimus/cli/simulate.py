@@ -221,7 +221,7 @@ def _comparison(options: argparse.Namespace) -> Comparison:
 
 
 def _stops(options: argparse.Namespace) -> Stops:
-    """What stopping a job costs, by the options."""
+    """Return what stopping a job costs, by the options."""
     if options.checkpoint_seconds is None:
         return Stops(save_seconds=float(options.save_seconds))
     checkpoints = Checkpoints(every_seconds=options.checkpoint_seconds)

@@ -70,7 +70,7 @@ class Score:
 
 
 def distinct_draws(table: SpeedTable, repeats: int) -> int:
-    """How many draws to make: one where nothing was measured twice."""
+    """Return how many draws to make: one where nothing was measured twice."""
     return repeats if any(len(repeat) > 1 for repeat in table.repeats.values()) else 1
 
 

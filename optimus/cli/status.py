@@ -70,7 +70,7 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
 
 
 def attention(view: "ClusterJob") -> Iterator[tuple[str, str]]:
-    """What a user may want to do something about, in a word and a sentence."""
+    """Return what a user may want to do something about, in a word and a sentence."""
     status, phase = view.status, view.phase
     if phase in ("Failing", "Waiting", "Failed", "LeftAlone", "WaitingForCheckpoint"):
         yield phase, view.reason

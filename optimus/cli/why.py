@@ -84,7 +84,7 @@ def _with_last_words(facts: "JobFacts", client: "LogSource") -> "JobFacts":
 
 
 def _inspect(address: str, job: str, uid: str) -> Mapping[str, Any]:
-    """What the extender says of the job."""
+    """Return what the extender says of the job."""
     url = f"{address}/inspect?job={urllib.parse.quote(job)}"
     try:
         with urllib.request.urlopen(url, timeout=_INSPECT_SECONDS) as answer:  # noqa: S310 - the scheme is checked in _address
@@ -328,7 +328,7 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
 
 
 def _advice_on_wait(event: "EventFacts", pod: str, namespace: str) -> list[str]:
-    """What helps a job of which the extender says why it waits."""
+    """Return what helps a job of which the extender says why it waits."""
     if event.reason == "HalfPlaced":
         return ["free capacity, or suspend and resume the job so that it is placed as a whole"]
     if event.wait is not None and event.wait.rules:
@@ -358,12 +358,12 @@ def _advice_on_wait(event: "EventFacts", pod: str, namespace: str) -> list[str]:
 
 
 def _operator(facts: "JobFacts") -> str:
-    """What creates the job's pods."""
+    """Return what creates the job's pods."""
     return "the training operator" if facts.job.shape is None else "JobSet's controller"
 
 
 def _templates(facts: "JobFacts") -> str:
-    """Where its user writes what the job's pods are to be."""
+    """Return where its user writes what the job's pods are to be."""
     if facts.job.is_train_job:
         return "the runtime that it refers to, in each pod template"
     return "each of its replica types" if facts.job.shape is None else "each of its replicated jobs"

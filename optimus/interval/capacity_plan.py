@@ -110,7 +110,7 @@ class QuotaLedger:
         return type(self)(self.quotas, self._of, list(self._left), dict(self._charged))
 
     def charged(self, uid: str) -> tuple[Resources, ...]:
-        """What a job is charged now, for ``restore``."""
+        """Return what a job is charged now, for ``restore``."""
         return self._charged.get(uid, ())
 
     def restore(self, uid: str, amounts: tuple[Resources, ...]) -> None:
@@ -133,7 +133,7 @@ class QuotaLedger:
             self.restore(uid, self._at(uid, counts))
 
     def refusal(self, uid: str, counts: Counts) -> QuotaRefusal | None:
-        """Why a job may not have these counts; ``None`` where it may.
+        """Return why a job may not have these counts; ``None`` where it may.
 
         Those at which its pods are already make no new pods, whatever the quota is by now."""
         numbers = self._of.get(uid)
@@ -237,11 +237,11 @@ class CapacityPlan:
         self.quotas = other.quotas
 
     def is_placed(self, uid: str) -> bool:
-        """Whether any replica of the job holds room."""
+        """Return whether any replica of the job holds room."""
         return uid in self.bound or uid in self.assigned
 
     def usage(self, uid: str) -> Resources:
-        """What the job's replicas hold together."""
+        """Return what the job's replicas hold together."""
         assigned = self.assigned.get(uid)
         if assigned is not None:
             return assigned.job.demand(assigned.assignment.counts)
@@ -275,7 +275,7 @@ class CapacityPlan:
         self.quotas.release(uid)
 
     def savepoint(self, uid: str) -> _Savepoint:
-        """What the job holds now, to come back to with ``undo``."""
+        """Return what the job holds now, to come back to with ``undo``."""
         mark, charged = self.capacity.mark(), self.quotas.charged(uid)
         return _Savepoint(mark, self.bound.get(uid), self.assigned.get(uid), charged)
 
@@ -290,7 +290,7 @@ class CapacityPlan:
         self.quotas.restore(uid, savepoint.charged)
 
     def fits(self, job: Job, counts: Counts) -> bool:
-        """Whether ``move`` would find a place; changes nothing."""
+        """Return whether ``move`` would find a place; changes nothing."""
         savepoint = self.savepoint(job.uid)
         if self.move(job, counts) is not None:
             return False
@@ -403,7 +403,7 @@ def _id(gang: Gang, member: Member) -> ReplicaId:
 
 
 def schedulable_capacity(nodes: Sequence[Node]) -> Resources:
-    """What all nodes that take new pods hold together."""
+    """Return what all nodes that take new pods hold together."""
     return total(node.allocatable for node in nodes if not node.cordoned) or NONE
 
 
@@ -556,7 +556,7 @@ def claims_of(
     at: float,
     hold_seconds: float,
 ) -> Iterator[Claim]:
-    """What is kept for each job that goes to counts of which not all pods are bound.
+    """Return what is kept for each job that goes to counts of which not all pods are bound.
     ``hold_seconds``: how long a stopped job keeps what it lacks in one step."""
     for job, rescale in rescales:
         if rescale is None:

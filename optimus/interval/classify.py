@@ -144,7 +144,7 @@ class IntervalConfig:
         return min(young, self.cooldown_seconds)
 
     def price_seconds(self, history: JobHistory) -> float:
-        """What a rescale costs a job: as measured, else as configured."""
+        """Return what a rescale costs a job: as measured, else as configured."""
         return usual_price(history.prices, self.rescale_seconds)
 
     def least_gain_fraction(self, *, is_expected: bool) -> float:
@@ -318,7 +318,7 @@ class Classified:
     at once to a job that waits."""
 
     def price_of(self, counts: Counts) -> float:
-        """What going to these counts costs it: nothing where it trains on meanwhile."""
+        """Return what going to these counts costs it: nothing where it trains on meanwhile."""
         return 0.0 if self.job.resizes_in_place(counts) else self.price_seconds
 
     def in_place(self, wanted: Counts) -> Counts | None:
@@ -353,7 +353,7 @@ class Classified:
         )
 
     def is_within_own(self, counts: Counts) -> bool:
-        """Whether these are no more than its own counts."""
+        """Return whether these are no more than its own counts."""
         own = self.own
         return own is not None and counts.ps <= own.ps and counts.workers <= own.workers
 
@@ -364,14 +364,14 @@ class Classified:
         return Counts(*(max(each) for each in zip(now, least, strict=True)))
 
     def keeps_deadline(self, counts: Counts) -> bool:
-        """Whether these counts meet its deadline."""
+        """Return whether these counts meet its deadline."""
         found = self.candidate
         if found is None or found.deadline is None:
             return False
         return found.deadline.is_met(found.forecast, counts)
 
     def rescues_deadline(self, counts: Counts) -> bool:
-        """Whether these counts meet a deadline that its present ones do not."""
+        """Return whether these counts meet a deadline that its present ones do not."""
         return self.keeps_deadline(counts) and not self.keeps_deadline(self.job.counts)
 
     @property
@@ -385,7 +385,7 @@ class Classified:
         return None if self.candidate is None else self.candidate.objective
 
     def worth(self, counts: Counts, price_seconds: float = 0.0) -> float:
-        """What these counts save beyond a price, by the objective: seconds by default."""
+        """Return what these counts save beyond a price, by the objective: seconds by default."""
         saving = self.saving(counts)
         if self.objective is None or not math.isfinite(saving):
             return saving - price_seconds
@@ -401,7 +401,7 @@ class Classified:
 
 
 def too_little_text(job: Classified, counts: Counts, gain: float, least: float) -> str:
-    """Why a job is not moved: the gain is no more than the least, both parts of the time."""
+    """Return why a job is not moved: the gain is no more than the least, both parts of the time."""
     saves, price = f"{gain:.1%}" if gain > 0 else "nothing", job.price_of(counts)
     of, back = "what is left", ""
     if job.own is not None and not job.is_within_own(counts):
@@ -536,7 +536,7 @@ _HOUR_SECONDS = 3600.0
 
 
 def why_moved_enough(history: JobHistory, at: float, config: IntervalConfig) -> str | None:
-    """Why the job does not grow: it was rescaled too often within the last hour."""
+    """Return why the job does not grow: it was rescaled too often within the last hour."""
     recent = [each for each in history.moves if at - each < _HOUR_SECONDS]
     if len(recent) < config.moves_per_hour:
         return None
@@ -627,14 +627,14 @@ def _suspended(view: JobView) -> Classified | None:
 
 
 def why_suspended(job: Job) -> str:
-    """Who suspended a job that this process did not suspend."""
+    """Return who suspended a job that this process did not suspend."""
     if job.preempted_for:
         return f"paused for {job.preempted_for}; resumed by itself"
     return "suspended by its user"
 
 
 def _ending(view: JobView) -> Classified | None:
-    """What is suspended would begin again, although its training is done."""
+    """Return what is suspended would begin again, although its training is done."""
     if not view.history.is_ending:
         return None
     return view.fixed("one of its trainers has succeeded: it is about to end")
@@ -671,7 +671,7 @@ def _never(view: JobView) -> Classified | None:
 
 
 def _bounds_backing_off(view: JobView) -> Classified | None:
-    """What the moved bounds ask for found no place; it is tried again after the back-off."""
+    """Return what the moved bounds ask for found no place; it is tried again after the back-off."""
     failures, counts = view.history.placement_failures, view.job.counts
     if not failures and not view.history.failed_counts:
         return None
@@ -836,7 +836,7 @@ _EXPECTED = "estimated from its first measurements"
 
 
 def _growth_limit(view: JobView) -> GrowthLimit | None:
-    """How far it may grow; ``None`` where nothing was measured and the forecast is given."""
+    """Return how far it may grow; ``None`` where nothing was measured and the forecast is given."""
     assert not isinstance(view.forecast, NotReady)
     is_measured = view.progress.samples or view.progress.earlier
     if not (view.forecast.is_expected or is_measured):
@@ -847,7 +847,7 @@ def _growth_limit(view: JobView) -> GrowthLimit | None:
 
 
 def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
-    """Why it gives capacity back that nobody else may want; ``None`` where it keeps it."""
+    """Return why it gives capacity back that nobody else may want; ``None`` where it keeps it."""
     assert not isinstance(view.forecast, NotReady)
     lost = view.config.hysteresis_fraction * view.forecast.at(view.job.counts)
     keeps = limit.within(view.job.bounds).allow(view.job.counts) or not limit.gives_back
@@ -858,7 +858,7 @@ def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
 
 
 def _why_not_growing(view: JobView) -> str | None:
-    """Why it may only shrink now."""
+    """Return why it may only shrink now."""
     too_often = why_moved_enough(view.history, view.at, view.config)
     return view.why_backing_off or too_often or _why_cooling(view)
 

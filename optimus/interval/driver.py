@@ -351,7 +351,7 @@ class IntervalDriver:
             yield from self._profile(cluster, histories)
 
     def next_interval_at(self, cluster: ManagedCluster) -> float:
-        """When the next interval is due by the caller's timer, if nothing else changes."""
+        """Return when the next interval is due by the caller's timer, if nothing else changes."""
         config, planned_at = self._config, self.state.planned_at
         if planned_at is None:
             return -math.inf
@@ -480,7 +480,7 @@ class IntervalDriver:
         return self._offered[1]
 
     def _goal_met(self, cluster: ManagedCluster, uid: str) -> bool:
-        """Whether the goal was met at the last interval, or is met by now."""
+        """Return whether the goal was met at the last interval, or is met by now."""
         forecast = self.state.forecasts.get(uid)
         if not isinstance(forecast, NotReady | None) and forecast.goal_met:
             return True
@@ -733,11 +733,11 @@ class IntervalDriver:
             )
 
     def _binding(self, kind: str) -> Binding | None:
-        """What holds a job to the kind of nodes that it is granted, if these have one."""
+        """Return what holds a job to the kind of nodes that it is granted, if these have one."""
         return Binding(self._config.kind_label, kind) if kind else None
 
     def _goes_to_the_queue(self, uid: str) -> bool:
-        """Whether a paused job has waited for capacity long enough."""
+        """Return whether a paused job has waited for capacity long enough."""
         intervals = self.state.intervals
         return intervals - self.state.resuming.get(uid, intervals) >= QUEUE_INTERVALS
 
@@ -747,7 +747,7 @@ class IntervalDriver:
     def _purpose(
         self, cluster: ManagedCluster, decision: Decision, history: JobHistory, *, runs: bool
     ) -> RescalePurpose:
-        """What the rescale that an interval decided is for."""
+        """Return what the rescale that an interval decided is for."""
         if decision.action is Action.SUSPEND:
             return RescalePurpose.INTERVAL
         if decision.action is Action.RESUME or self._turn is RescalePurpose.TURN:
@@ -960,7 +960,7 @@ def _begin_together(plan: IntervalPlan) -> Iterator[Instruction]:
 def _recommendation(
     decision: Decision, forecast: Forecast | NotReady | None, price_seconds: float
 ) -> Recommendation:
-    """What a decision would have been, with the forecast by which it was made."""
+    """Return what a decision would have been, with the forecast by which it was made."""
     what = Recommendation(decision.current, decision.counts, decision.action, decision.reason)
     if not isinstance(forecast, Forecast) or forecast.goal_met or not what.changes:
         return what
@@ -984,14 +984,14 @@ def _judged_on(goal: Goal, progress: TrainingProgress) -> object:
 
 
 def _stays(decision: Decision, snapshot: ClusterSnapshot) -> bool:
-    """Whether the job runs as decided, though the plan has it on other nodes."""
+    """Return whether the job runs as decided, though the plan has it on other nodes."""
     counts = decision.counts
     is_same = decision.current == counts and decision.kind is None
     return is_same and snapshot.bound_counts(decision.uid) == counts
 
 
 def _is_stale(pending: PendingRescale, job: Job, history: JobHistory) -> bool:
-    """Whether what was decided is not to be done any more."""
+    """Return whether what was decided is not to be done any more."""
     decision = pending.decision
     counts = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
     is_busy = history.rescaling_to is not None or history.is_ending

@@ -59,7 +59,7 @@ class GrowthRule:
     least_gain_fraction: float
 
     def limit(self, job: Job, own: Counts | None, progress: TrainingProgress) -> GrowthLimit:
-        """How far a job may grow; ``own`` are the counts that its user set, if known."""
+        """Return how far a job may grow; ``own`` are the counts that its user set, if known."""
         confirmed, no_faster = self._confirmed(job, own or job.counts, progress)
         twice = Counts(_REACH * confirmed.ps, _REACH * confirmed.workers)
         if job.counts in no_faster and not _is_within(job.counts, twice):

@@ -162,7 +162,7 @@ class UsualFactors:
 
 
 def _of_job(own: LogFactors, usual: LogFactors) -> float:
-    """What a job's log factors have in common."""
+    """Return what a job's log factors have in common."""
     return sum(log - usual[kind] for kind, log in own.items()) / len(own)
 
 

@@ -168,7 +168,7 @@ def _own_counts_first(
 
 
 def _usual_seconds(views: Sequence[JobView], plan: CapacityPlan) -> float:
-    """How long a shorter job of those that run takes; 0 where nothing is known of any."""
+    """Return how long a shorter job of those that run takes; 0 where nothing is known of any."""
     known = [
         view.history.running_seconds + _seconds_left(view)
         for view in views
@@ -203,7 +203,7 @@ def _seconds_left(view: JobView) -> float:
 
 
 def _waits(view: JobView, plan: CapacityPlan) -> bool:
-    """Whether a job wants nodes, and has none and no place on those that are free."""
+    """Return whether a job wants nodes, and has none and no place on those that are free."""
     job, history = view.job, view.history
     is_absent = job.suspended or plan.is_placed(job.uid) or history.rescaling_to is not None
     return not (is_absent or history.unplaceable or plan.fits(job, job.counts))

@@ -133,7 +133,7 @@ def _places(
     snapshot: ClusterSnapshot,
     config: ProfilingConfig,
 ) -> int:
-    """How many jobs may be profiled at once."""
+    """Return how many jobs may be profiled at once."""
     running = sum(job.uid in under_way or any(snapshot.bound_counts(job.uid)) for job in managed)
     return max(config.jobs_at_once, int(config.jobs_at_once_fraction * running))
 
@@ -141,7 +141,7 @@ def _places(
 def has_place(
     snapshot: ClusterSnapshot, history: Mapping[str, JobHistory], config: ProfilingConfig
 ) -> bool:
-    """Whether one more job may be profiled now."""
+    """Return whether one more job may be profiled now."""
     managed, measured = [job for job in snapshot.jobs if job.managed], MeasuredJobs({}, history)
     under_way = {job.uid for job in managed if _is_under_way(job, measured)}
     return len(under_way) < _places(managed, under_way, snapshot, config)
@@ -219,7 +219,7 @@ def run_is_over(job: Job, at: float, measured: MeasuredJobs, config: ProfilingCo
 def why_not_profiled(
     job: Job, snapshot: ClusterSnapshot, measured: MeasuredJobs, config: ProfilingConfig
 ) -> str | None:
-    """Why no profiling run of this job may begin now, as a sentence; ``None`` if one may."""
+    """Return why no profiling run of this job may begin now, as a sentence; ``None`` if one may."""
     progress, history = measured.of(job)
     if _cannot_move(job, snapshot, history):
         return "it may not be rescaled now"
@@ -256,7 +256,7 @@ def is_too_old(progress: TrainingProgress, history: JobHistory, config: Profilin
 
 
 def is_fully_profiled(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> bool:
-    """Whether the job has had all its profiling runs; where its bounds are narrow, a few."""
+    """Return whether the job has had all its profiling runs; where its bounds are narrow, a few."""
     progress, history = measured.of(job)
     if history.profiling_since is not None:
         return False
@@ -299,7 +299,7 @@ def decide_after_profiling(view: JobView, decision: Decision) -> Decision:
 def may_skip_checkpoint(
     job: Job, history: JobHistory, progress: TrainingProgress, at: float, config: ProfilingConfig
 ) -> bool:
-    """Whether the job may leave its last profiling run without a checkpoint.
+    """Return whether the job may leave its last profiling run without a checkpoint.
 
     Its log shows none, and no more is lost than a profiling run may lose."""
     since = history.measured_at
@@ -320,7 +320,7 @@ def is_admission(history: JobHistory, progress: TrainingProgress, config: Profil
 def is_first_measured(
     job: Job, progress: TrainingProgress, history: JobHistory, config: ProfilingConfig
 ) -> bool:
-    """Whether a young job that was never moved has just been measured at its counts."""
+    """Return whether a young job that was never moved has just been measured at its counts."""
     is_young = trained_seconds(progress, history) < config.trained_limit_seconds
     return is_young and _steady_seconds(job, progress) >= config.first_steady_seconds
 
@@ -343,7 +343,7 @@ def return_counts(job: Job, history: JobHistory) -> Counts | None:
 
 
 def _must_keep_counts(view: JobView, target: Counts) -> bool:
-    """Whether the job cannot be moved now, or just could not be placed at these counts."""
+    """Return whether the job cannot be moved now, or just could not be placed at these counts."""
     history = view.history
     if history.rescaling_to is not None or history.profiling_since is not None or history.held:
         return True
@@ -375,7 +375,7 @@ def _why_return_without_checkpoints(
 
 
 def _needs_checkpoint(job: Job, history: JobHistory, progress: TrainingProgress) -> bool:
-    """Whether it may be moved right after a checkpoint only, and its log has shown none."""
+    """Return whether it may be moved right after a checkpoint only, and its log has shown none."""
     may_move = job.rescale is not RescaleRule.CHECKPOINT or history.saves_on_stop
     return not may_move and progress.checkpoint_at is None
 

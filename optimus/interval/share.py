@@ -53,7 +53,7 @@ class Pool:
     def available(
         self, plan: CapacityPlan, holders: Iterable[str] = ()
     ) -> tuple[Resources, Mapping[Resources, int]]:
-        """What is free or held by these jobs (UIDs), and the number of nodes by their part.
+        """Return what is free or held by these jobs (UIDs), and the number of nodes by their part.
 
         What a node lacks where others have overcommitted it is not taken from the other nodes."""
         capacity = plan.capacity

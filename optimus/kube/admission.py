@@ -20,7 +20,7 @@ from optimus.resources import NONE, PODS, Resources, total
 
 @lru_cache(maxsize=4096)
 def _amounts(template: Template) -> tuple[Resources, Resources]:
-    """What a pod of this template requests, and its limits."""
+    """Return what a pod of this template requests, and its limits."""
     try:
         return requests_of(template.spec), limits_of(template.spec)
     except Malformed:
@@ -28,7 +28,7 @@ def _amounts(template: Template) -> tuple[Resources, Resources]:
 
 
 def _taken(limited: Iterable[str], template: Template) -> Resources:
-    """What one pod of a template takes of what a quota limits."""
+    """Return what one pod of a template takes of what a quota limits."""
     requests, limits = _amounts(template)
     amounts = {}
     for name in limited:
@@ -61,7 +61,7 @@ def quotas_of(
 def _charges(
     jobs: Iterable[TrainingJob], pods: Mapping[str, Sequence[Pod]], limited: Iterable[str]
 ) -> dict[str, QuotaCharge]:
-    """What each of these jobs takes of what is limited, by UID."""
+    """Return what each of these jobs takes of what is limited, by UID."""
     found = {}
     for job in jobs:
         taken = {role: _taken(limited, template) for role, template in job.templates.items()}

@@ -98,7 +98,7 @@ GOALS: Final = (
 
 
 def asks_for_management(annotations: Mapping[str, str]) -> bool:
-    """Whether the user wants the job managed, even if a value cannot be used."""
+    """Return whether the user wants the job managed, even if a value cannot be used."""
     return any(goal in annotations for goal in GOALS)
 
 
@@ -113,7 +113,7 @@ class ReadOptions(NamedTuple):
 
 
 def read_options(annotations: Mapping[str, str]) -> ReadOptions:
-    """What the annotations ask for."""
+    """Return what the annotations ask for."""
     reader = _AnnotationReader(annotations)
     options = JobOptions(
         goal=reader.goal(),

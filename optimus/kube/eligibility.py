@@ -61,7 +61,7 @@ def why_unmanaged(
 
 
 def why_not_suspendable(raw: StoredJob[StoredSpec], config: EligibilityConfig) -> str | None:
-    """Why ``runPolicy.suspend`` of a job, managed or not, is not this software's to set."""
+    """Return why ``runPolicy.suspend`` of a job, managed or not, is not this software's to set."""
     return _by_owner(raw) or _by_operator(raw, config)
 
 

@@ -88,7 +88,7 @@ class JobFacts:
     """By UID of a pod that has failed, how its log ended."""
 
     def failure(self) -> PodFailure | None:
-        """Why its pods do not run as they should."""
+        """Return why its pods do not run as they should."""
         if self.job.outcome == "Succeeded":
             return None
         # A pod that runs again after an error is judged by the autoscaler, which reads its log.

@@ -166,7 +166,7 @@ def mode_of(worker: StoredRole | None) -> TrainingMode | None:
 
 
 def command_of(replicas: StoredRole | None) -> str:
-    """What the containers of a replica type run, with its arguments, as one text."""
+    """Return what the containers of a replica type run, with its arguments, as one text."""
     containers = (replicas.template.containers or ()) if replicas else ()
     return " ".join(
         word

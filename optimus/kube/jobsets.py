@@ -213,7 +213,7 @@ class _ReplicatedJob(msgspec.Struct, rename="camel"):
         return ((own and own.labels) or {}).get(label) == value
 
     def is_exclusive(self, of_set: Mapping[str, str]) -> bool:
-        """Whether JobSet makes other pods only once the first one has its node."""
+        """Return whether JobSet makes other pods only once the first one has its node."""
         own = self.template.metadata
         annotations = {**of_set, **((own and own.annotations) or {})}
         return _EXCLUSIVE in annotations and _BY_NODE_SELECTOR not in annotations

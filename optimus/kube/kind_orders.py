@@ -57,7 +57,7 @@ def encode_kind_orders(orders: KindOrders, holder: str) -> str:
 
 
 def kind_orders_of(lease: Lease) -> KindOrders:
-    """What the holder of a Lease has written."""
+    """Return what the holder of a Lease has written."""
     text = lease.kind_orders
     if not text or len(text) > _LONGEST_ORDERS:
         return NO_ORDERS

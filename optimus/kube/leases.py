@@ -111,7 +111,7 @@ class LeaseStore:
         return self._patch("acquire", found.version, spec)
 
     def remembered(self) -> str | Refused:
-        """What the policy remembers of the whole cluster; empty: nothing is stored."""
+        """Return what the policy remembers of the whole cluster; empty: nothing is stored."""
         found = self.read()
         return found if isinstance(found, Refused) else "" if found is None else found.remembered
 

@@ -360,7 +360,7 @@ def _container(status: _Status, name: str) -> ContainerState:
 
 
 def _stopped(status: _Status) -> str:
-    """Why a container of the pod does not run, as the kubelet says."""
+    """Return why a container of the pod does not run, as the kubelet says."""
     if status.phase == "Failed":
         return _told(status.reason, status.message)
     for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):

@@ -233,7 +233,7 @@ _ONE_POD = Resources({PODS: 1})
 
 
 def requests_of(spec: PodSpec) -> Resources:
-    """What a pod with this spec takes of a node, itself included (``pods`` = 1).
+    """Return what a pod with this spec takes of a node, itself included (``pods`` = 1).
 
     Raises:
         Malformed: an amount is not a quantity.
@@ -322,7 +322,7 @@ def _summed(
     stated: Resources | None,
     overhead: Resources,
 ) -> Resources:
-    """What a pod takes, from its parts (of init containers also whether each is a sidecar):
+    """Return what a pod takes, from its parts (of init containers also whether each is a sidecar):
     thousands of pods have the same few."""
     sidecars, first = NONE, NONE
     for is_sidecar, amounts in init_containers:
@@ -369,7 +369,7 @@ def _few(items: Iterable[_Item] | None) -> tuple[_Item, ...]:
 
 
 def constraints_of(spec: PodSpec) -> NodeConstraints:
-    """Which nodes a pod with this spec may go to."""
+    """Return which nodes a pod with this spec may go to."""
     selector = tuple(sorted(_few((spec.node_selector or {}).items())))
     affinity, tolerations = _affinity(spec.affinity), _few(spec.tolerations)
     is_small = not affinity or sum(map(_size_of, affinity)) <= MOST_ITEMS
@@ -417,7 +417,7 @@ def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRul
 
 
 def beyond_plan(spec: PodSpec) -> bool:
-    """Whether kube-scheduler has rules about such a pod that the plan does not know.
+    """Return whether kube-scheduler has rules about such a pod that the plan does not know.
 
     These are volumes in the pod's own spec of which a node holds only so many, and what its user
     writes beyond that which is read of each list."""
@@ -428,7 +428,7 @@ def beyond_plan(spec: PodSpec) -> bool:
 
 
 def _is_cut(spec: PodSpec) -> bool:
-    """Whether the pod may go to fewer nodes than what is read of it says."""
+    """Return whether the pod may go to fewer nodes than what is read of it says."""
     of_node = spec.affinity.node_affinity if spec.affinity else None
     terms = of_node.required.node_selector_terms if of_node and of_node.required else None
     lists = [each for term in terms or () for each in (term.match_expressions, term.match_fields)]
@@ -438,7 +438,7 @@ def _is_cut(spec: PodSpec) -> bool:
 
 
 def _has_more_kinds(spec: PodSpec) -> bool:
-    """Whether it has more containers, or names more kinds of resources, than are counted."""
+    """Return whether it has more containers, or names more kinds of resources, than are counted."""
     containers = spec.containers or []
     if spec.init_containers:
         containers = [*containers, *spec.init_containers]
@@ -492,7 +492,7 @@ def _pod_selector(term: _PodAffinityTerm, namespace: str) -> PodSelector:
 
 
 def label_requirements(selector: LabelSelector | None) -> tuple[Requirement, ...] | None:
-    """What labels must fulfil, all of it; ``None`` without a selector."""
+    """Return what labels must fulfil, all of it; ``None`` without a selector."""
     if selector is None:
         return None
     equal = [
@@ -544,7 +544,7 @@ def shows_annotation(spec: PodSpec, annotation: str) -> bool:
 
 
 def replica_spec(spec: PodSpec) -> ReplicaSpec:
-    """What one replica with this template requests, and where it may go.
+    """Return what one replica with this template requests, and where it may go.
 
     Raises:
         Malformed: an amount is not a quantity.

@@ -264,7 +264,7 @@ _MOST_NAMED: Final = 5
 
 
 def observed_job(job: TrainingJob) -> ObservedJob:
-    """What the state machine needs of a job."""
+    """Return what the state machine needs of a job."""
     return ObservedJob(
         job.suspended,
         job.suspended_by,

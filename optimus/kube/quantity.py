@@ -31,7 +31,7 @@ Amount = str | int | float
 
 
 def requested(amounts: Mapping[str, Amount] | None) -> Resources:
-    """What a container requests: fractions are rounded up, as kube-scheduler does.
+    """Return what a container requests: fractions are rounded up, as kube-scheduler does.
 
     Raises:
         Malformed: an amount is not a quantity, negative or beyond 63 bits.
@@ -40,7 +40,7 @@ def requested(amounts: Mapping[str, Amount] | None) -> Resources:
 
 
 def offered(amounts: Mapping[str, Amount] | None) -> Resources:
-    """What a node has: fractions are rounded down, so that capacity is not overstated.
+    """Return what a node has: fractions are rounded down, so that capacity is not overstated.
 
     Raises:
         Malformed: an amount is not a quantity, negative or beyond 63 bits.

@@ -52,7 +52,7 @@ class _Answer(msgspec.Struct):
 
 
 def written(call: Callable[[], bytes]) -> Written | Refused:
-    """What became of a write whose answer is the object as stored."""
+    """Return what became of a write whose answer is the object as stored."""
     body = answer_of(call)
     if isinstance(body, Refused):
         return body

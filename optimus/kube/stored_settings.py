@@ -99,7 +99,7 @@ UNKNOWN: Final = NotReady(
 
 
 def settings_of(stored: StoredSettings | None) -> ClusterSettings | NotReady:
-    """What a profile has stored, or why that cannot be used."""
+    """Return what a profile has stored, or why that cannot be used."""
     if not stored:
         return UNKNOWN
     try:

@@ -54,7 +54,7 @@ class Wait(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defau
         return at if at is not None and at > now else None
 
     def annotations(self) -> dict[str, str]:
-        """What the Event carries beside the sentence."""
+        """Return what the Event carries beside the sentence."""
         values = msgspec.json.encode(msgspec.structs.replace(self, text=""))
         return {WAIT_ANNOTATION: values.decode()}
 

@@ -200,7 +200,7 @@ def _stored_sample(sample: SpeedSample) -> StoredSample:
 
 
 def status_of(runs: Sequence[EarlierRun], written_by: str = "") -> WorkloadStatus:
-    """What is stored of these runs, oldest first."""
+    """Return what is stored of these runs, oldest first."""
     epochs = [run.met_at for run in runs if run.met_at is not None and run.in_epochs]
     return WorkloadStatus(
         runs=tuple(_stored_run(run) for run in runs),

@@ -131,13 +131,13 @@ class Brake:
     workloads: Mapping[tuple[str, str | None], str] = field(default_factory=dict)
 
     def why(self, namespace: str, workload: str | None) -> str:
-        """Why a job of this workload is not moved; empty where it is."""
+        """Return why a job of this workload is not moved; empty where it is."""
         of_namespace = self.namespaces.get(namespace, "")
         return self.every or of_namespace or self.workloads.get((namespace, workload), "")
 
 
 def brake_of(ended: Iterable[EndedJob]) -> Brake:
-    """What the books of ended jobs say.
+    """Return what the books of ended jobs say.
 
     Jobs print what they like, so that a namespace's books end its own moves alone. Those of all end
     where three namespaces and more are braked, and most of those that have books."""

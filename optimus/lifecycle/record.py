@@ -280,7 +280,7 @@ def service_ended(record: JobRecord, at: float) -> JobRecord:
 
 
 def received_until(record: JobRecord, at: float) -> Service:
-    """What the job has received up to an instant."""
+    """Return what the job has received up to an instant."""
     since, workers = record.served_since, record.served_on
     seconds = 0.0 if since is None else max(at - since, 0.0)
     if not seconds:

@@ -57,14 +57,14 @@ NOTHING_PROVIDED: Final = Provided()
 
 
 def is_default(workload: str) -> bool:
-    """Whether no user has named it."""
+    """Return whether no user has named it."""
     return workload.startswith(DEFAULT_WORKLOADS)
 
 
 def provided(
     runs: Iterable[EarlierRun], job: Job, at: float, lengths: tuple[RunLengths, ...] = ()
 ) -> Provided:
-    """What the runs of its workload, and the lengths of others', tell a job."""
+    """Return what the runs of its workload, and the lengths of others', tell a job."""
     runs = kept(runs, None, at)
     is_unlike = sum(run.differed for run in runs) > _MOST_DIFFERED
     if is_unlike and is_default(job.workload or ""):
@@ -74,7 +74,7 @@ def provided(
 
 
 def speeds_are_enough(job: Job, progress: TrainingProgress) -> bool:
-    """Whether the job's own speeds are enough for a model, and so help others."""
+    """Return whether the job's own speeds are enough for a model, and so help others."""
     own = run_of(job, progress, 0.0, succeeded=False)
     return speed_is_known((own,), job.bounds)
 

@@ -380,7 +380,7 @@ def amount(goal: AmountGoal) -> float:
 
 
 def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
-    """Whether the losses so far meet the goal (``models.goals.meets``), or the epochs or
+    """Return whether the losses so far meet the goal (``models.goals.meets``), or the epochs or
     steps."""
     if isinstance(goal, AmountGoal):
         done = progress.epoch if isinstance(goal, TargetEpochs) else progress.step
@@ -528,7 +528,7 @@ def _total(
 
 
 def goal_from_earlier(progress: TrainingProgress, goal: LossGoal) -> tuple[TimeToGoal, str] | None:
-    """When the goal is met by earlier runs alone, and what that counts: epochs or steps."""
+    """Return when the goal is met by earlier runs alone, and what that counts: epochs or steps."""
     in_epochs = _counts_epochs(NotReady("not asked"), progress, goal)
     found = earlier_total(progress, goal, in_epochs=in_epochs)
     return None if found is None else (found.after(0.0), "epochs" if in_epochs else "steps")

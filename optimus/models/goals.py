@@ -31,7 +31,7 @@ from optimus.progress.types import NOTHING_DECLARED, Declared, LossPoint
 def meets(
     goal: LossGoal, losses: Sequence[LossPoint], declared: Declared = NOTHING_DECLARED
 ) -> bool:
-    """Whether losses in training order meet the goal, of a run that has declared so much."""
+    """Return whether losses in training order meet the goal, of a run that has declared so much."""
     if isinstance(goal, ConvergenceThreshold):
         return has_converged(goal, losses, declared)
     return convergence.meets(goal, losses)
@@ -42,7 +42,7 @@ def has_converged(
     losses: Sequence[LossPoint],
     declared: Declared = NOTHING_DECLARED,
 ) -> bool:
-    """Whether losses in training order have converged by the rule above."""
+    """Return whether losses in training order have converged by the rule above."""
     series = LossSeries.of(losses) if losses else None
     if series is None or not series.in_epochs or len(series.complete_loss) <= QUIET_EPOCHS:
         return False
@@ -95,6 +95,6 @@ def _points(means: Vector, k: Vector, losses: Sequence[LossPoint]) -> list[LossP
 
 
 def _warms_up(epochs: Sequence[LossPoint]) -> bool:
-    """Whether the learning rate has risen within the quiet epochs."""
+    """Return whether the learning rate has risen within the quiet epochs."""
     rates = [each.learning_rate for each in epochs[-QUIET_EPOCHS - 1 :]]
     return any(b > a for a, b in pairwise(rates) if a is not None and b is not None)

@@ -177,7 +177,7 @@ class Capacity:
         return {node.name: self.resources_of(self.free[row]) for row, node in enumerate(self.nodes)}
 
     def free_of(self, resource: str) -> dict[str, int]:
-        """What is free of one resource, by node name."""
+        """Return what is free of one resource, by node name."""
         if resource not in self.resources:
             return dict.fromkeys(self.row_of, 0)
         column = self.resources.index(resource)
@@ -247,11 +247,11 @@ class Capacity:
         return self._class_sizes[: len(self._rows)]
 
     def free_rows(self) -> Integers:
-        """What is free on each node, of shape (nodes, resources)."""
+        """Return what is free on each node, of shape (nodes, resources)."""
         return np.asarray(self._class_free[np.array(self._class_of, dtype=np.int64)])
 
     def count_free(self, rows: Iterable[int] | None = None) -> Counter[Vector]:
-        """How many nodes have so much free, of these rows or of all."""
+        """Return how many nodes have so much free, of these rows or of all."""
         sizes = dict(enumerate(map(len, self._rows)))
         if rows is not None:
             sizes = Counter(map(self._class_of.__getitem__, rows))
@@ -266,7 +266,7 @@ class Capacity:
         return self._class_of[row]
 
     def holds(self, amount: Vector) -> Mask:
-        """Which classes have room for the amount; what is not asked for does not matter."""
+        """Return which classes have room for the amount; what is not asked for does not matter."""
         able = self.class_sizes > 0
         for column, asked in enumerate(amount):
             if asked > 0:
@@ -303,7 +303,7 @@ class Capacity:
         return self.resources_of(tuple(free.sum(axis=0).tolist()))
 
     def able(self, amount: Vector, constraints: NodeConstraints) -> Mask:
-        """Which classes admit a replica with these constraints and have room for it."""
+        """Return which classes admit a replica with these constraints and have room for it."""
         admitted = self.admits(constraints)
         able = self.holds(amount)
         return able if admitted is None else able & admitted

@@ -80,7 +80,7 @@ class Gang:
         return any(member.node is not None for member in self.members)
 
     def replica(self, member: Member) -> ReplicaId:
-        """What identifies a member."""
+        """Return what identifies a member."""
         return ReplicaId(self.job_uid, member.role, member.index)
 
     def without_avoided(self) -> "Gang":
@@ -110,7 +110,7 @@ class Gang:
         )
 
     def demand(self) -> Resources:
-        """What the replicas that still need a node ask for together."""
+        """Return what the replicas that still need a node ask for together."""
         return total(member.spec.resources for member in self.unbound)
 
 

@@ -138,12 +138,12 @@ class TightestFit:
         return self._alike.setdefault((amount, constraints), Task(amount, constraints))
 
     def any_fits_on(self, capacity: Capacity) -> bool:
-        """Whether any node has room for any of the tasks that were asked about."""
+        """Return whether any node has room for any of the tasks that were asked about."""
         tasks = self._alike.values()
         return any(capacity.able(task.amount, task.constraints).any() for task in tasks)
 
     def fits_nowhere(self, spec: ReplicaSpec) -> bool:
-        """Whether it is known that no node has room for a replica of this spec."""
+        """Return whether it is known that no node has room for a replica of this spec."""
         task = self.task(spec)
         return task is not None and task.fits_nowhere
 

@@ -46,19 +46,19 @@ class Ledger:
             self.next_expiry = min(self.next_expiry, reservation.expires_at)
 
     def get(self, replica: ReplicaId) -> Reservation | None:
-        """What is held for a replica."""
+        """Return what is held for a replica."""
         return self._by_job.get(replica.job_uid, {}).get(replica)
 
     def holds_all(self, replicas: Iterable[ReplicaId]) -> bool:
-        """Whether something is held for each of the replicas."""
+        """Return whether something is held for each of the replicas."""
         return all(replica in self._by_job.get(replica.job_uid, ()) for replica in replicas)
 
     def holds(self, job_uid: str) -> bool:
-        """Whether anything is held for a job."""
+        """Return whether anything is held for a job."""
         return job_uid in self._by_job
 
     def of_job(self, job_uid: str) -> tuple[Reservation, ...]:
-        """What is held for a job, in order of replicas."""
+        """Return what is held for a job, in order of replicas."""
         held = self._by_job.get(job_uid, {})
         return tuple(held[replica] for replica in sorted(held))
 
@@ -71,7 +71,7 @@ class Ledger:
         return tuple(sorted({replica.job_uid for replica in self._on_node.get(node, {})}))
 
     def held_for(self, job_uid: str, node: str) -> Resources:
-        """What is held for one job on one node."""
+        """Return what is held for one job on one node."""
         return total(
             held.resources
             for replica, held in self._on_node.get(node, {}).items()
@@ -79,11 +79,11 @@ class Ledger:
         )
 
     def held_by_node(self) -> Mapping[str, Resources]:
-        """What is held on each node, in all."""
+        """Return what is held on each node, in all."""
         return dict(self._held)
 
     def held_on(self, node: str) -> Resources:
-        """What is held on one node, in all."""
+        """Return what is held on one node, in all."""
         return self._held.get(node, NONE)
 
     def expire(self, now: float) -> tuple[Reservation, ...]:

@@ -234,7 +234,7 @@ class GroupTable:
         )
 
     def is_conceivable(self, level: Level, servers: int | None = None) -> bool:
-        """Whether sums allow a plan that meets the level, on so many servers at most."""
+        """Return whether sums allow a plan that meets the level, on so many servers at most."""
         p, w = self.table.ps.count, self.table.workers.count
         most_ps, most_workers = self.table.most_ps(level.workers), self.table.most_workers(level.ps)
         among = p + w if servers is None else servers
@@ -270,7 +270,7 @@ class GroupTable:
         return most
 
     def might_fit(self) -> bool:
-        """Whether sums allow the gang at all.
+        """Return whether sums allow the gang at all.
 
         If it fits, then for every weight v >= 0 of a PS the sum over servers of the largest
         v x + (most workers beside x PSs) is at least v p + w. The weight that refuses, if one
@@ -307,7 +307,7 @@ class GroupTable:
         return allowed
 
     def _excess(self, beside: Integers, weight: float) -> tuple[float, int]:
-        """How much more the servers hold than the gang needs, by this weight; and the PSs of
+        """Return how much more the servers hold than the gang needs, by this weight; and the PSs of
         servers that are best by it."""
         values = beside + weight * np.arange(beside.shape[1])
         most = float((values.max(axis=1) * self.sizes).sum())

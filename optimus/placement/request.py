@@ -32,7 +32,7 @@ class Replicas(NamedTuple):
     amounts: Sequence[Vector] = ()
 
     def asked(self, first: int, count: int) -> Vector:
-        """What so many of those that wait ask for together, from the ``first`` on."""
+        """Return what so many of those that wait ask for together, from the ``first`` on."""
         if self.amounts:
             each = self.amounts[first : first + count]
             return tuple(
@@ -107,7 +107,7 @@ class Request(NamedTuple):
         return {*self.ps.constraints, *self.workers.constraints, *fixed}
 
     def on_one(self, ps: int, workers: int) -> Vector:
-        """What so many PSs and workers ask for together."""
+        """Return what so many PSs and workers ask for together."""
         return tuple(
             [ps * a + workers * b for a, b in zip(self.ps.amount, self.workers.amount, strict=True)]
         )
@@ -131,7 +131,7 @@ class Request(NamedTuple):
 
 
 def _places(capacity: Capacity, replicas: Replicas) -> bool:
-    """Whether the nodes that admit one type of replica hold all of it that wait."""
+    """Return whether the nodes that admit one type of replica hold all of it that wait."""
     wanted = replicas.waiting
     asked = [(column, each) for column, each in enumerate(replicas.amount) if each > 0]
     if wanted == 0 or not asked:
@@ -202,7 +202,7 @@ def _fixed_replicas(members: Sequence[Member], capacity: Capacity) -> list[Fixed
 
 
 def fits(asked: Vector, free: Sequence[int]) -> bool:
-    """Whether so much fits in what is free; what is not asked for does not matter."""
+    """Return whether so much fits in what is free; what is not asked for does not matter."""
     for amount, left in zip(asked, free, strict=True):  # noqa: SIM110 - on the path of every job: all() of a generator takes twice as long
         if amount > left and amount > 0:
             return False
@@ -274,7 +274,7 @@ class NodeGroups:
         return np.append(classes, [self._admits(replicas, row) for row in self._singles.tolist()])
 
     def can_hold(self, ps: int, workers: int) -> tuple[Mask, int]:
-        """Which groups can hold these counts on each node, and how many nodes that are."""
+        """Return which groups can hold these counts on each node, and how many nodes that are."""
         known = self._known.get((ps, workers))
         if known is None:
             able = self.sizes > 0

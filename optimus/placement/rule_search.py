@@ -91,7 +91,7 @@ def place_by_rules(
 
 
 def _has_rule(name: str, gang: Gang, surroundings: Surroundings) -> bool:
-    """Whether any rule of this name concerns the gang."""
+    """Return whether any rule of this name concerns the gang."""
     every = [member.rules or NO_RULES for member in gang.unbound]
     match name:
         case "ports":
@@ -145,7 +145,7 @@ def _reachable(
 
 
 def _problem_of_volumes(gang: Gang, surroundings: Surroundings) -> str | None:
-    """What keeps every pod that mounts one of the gang's claims from being placed."""
+    """Return what keeps every pod that mounts one of the gang's claims from being placed."""
     if not surroundings.volumes:
         return None
     claims = [claim for member in gang.members for claim in (member.rules or NO_RULES).claims]
@@ -324,7 +324,7 @@ class _Search:
         return None
 
     def _can_be_bound(self, plan: Placement) -> bool:
-        """Whether the replicas can be bound to these nodes one after the other, whichever
+        """Return whether the replicas can be bound to these nodes one after the other, whichever
         kube-scheduler takes first; takes nothing."""
         if self._groups is None:
             return False
@@ -354,7 +354,7 @@ class _Search:
     def _is_bound_in_order(
         self, groups: Sequence[_Group], rows: Mapping[int, Sequence[int]]
     ) -> bool:
-        """Whether all are bound where each round tries the groups in this order."""
+        """Return whether all are bound where each round tries the groups in this order."""
         waiting = [(group, row) for group in groups for row in rows[id(group)]]
         done: list[tuple[_Group, int]] = []
         progress = True
@@ -408,7 +408,7 @@ class _Search:
         return selection.matches(namespace, member.labels, of_namespaces)
 
     def _is_repelled_by(self, member: Member) -> tuple[int, ...]:
-        """Which anti-affinities of pods that are there select the member."""
+        """Return which anti-affinities of pods that are there select the member."""
         return tuple(
             at
             for at, (term, _) in enumerate(self._surroundings.repelling)
@@ -656,7 +656,7 @@ class _Search:
         return self._named(taken) if whole else None
 
     def _is_bound_whatever_order(self, taken: Sequence[tuple[_Group, int]]) -> bool:
-        """Whether the replicas, which are taken, could be bound in another order as well."""
+        """Return whether the replicas, which are taken, could be bound in another order as well."""
         if not any(group.spread or group.affinity for group, _ in taken):
             return True
         rows: dict[int, list[int]] = {}
@@ -720,5 +720,5 @@ def _selections(rules: PodRules) -> Iterator[Selection]:
 
 
 def _is_selected(node: Node, constraints: NodeConstraints) -> bool:
-    """Whether selector and affinity admit the node, whatever its taints."""
+    """Return whether selector and affinity admit the node, whatever its taints."""
     return is_admitted(replace(node, taints=(), cordoned=False), constraints)

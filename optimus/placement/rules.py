@@ -37,7 +37,7 @@ class HostPort(NamedTuple):
     address: str = ANY_ADDRESS
 
     def conflicts_with(self, other: "HostPort") -> bool:
-        """Whether both cannot be on one node."""
+        """Return whether both cannot be on one node."""
         return (self.port, self.protocol) == (other.port, other.protocol) and (
             self.address == other.address or ANY_ADDRESS in (self.address, other.address)
         )
@@ -58,15 +58,15 @@ class PodSelector:
     """Further namespaces, by their labels; an empty tuple: all."""
 
     def matches(self, namespace: str, labels: Labels, of_namespaces: NamespaceLabels) -> bool:
-        """Whether a pod with these labels in this namespace is selected."""
+        """Return whether a pod with these labels in this namespace is selected."""
         return self.matches_labels(labels) and self.matches_namespace(namespace, of_namespaces)
 
     def matches_labels(self, labels: Labels) -> bool:
-        """Whether a pod with these labels is selected, in a namespace that is."""
+        """Return whether a pod with these labels is selected, in a namespace that is."""
         return self.requirements is not None and all_hold(self.requirements, labels)
 
     def matches_namespace(self, namespace: str, of_namespaces: NamespaceLabels) -> bool:
-        """Whether pods of this namespace are selected, by their labels."""
+        """Return whether pods of this namespace are selected, by their labels."""
         if namespace in self.namespaces:
             return True
         wanted = self.namespace_requirements
@@ -74,7 +74,7 @@ class PodSelector:
 
 
 def all_hold(requirements: tuple[Requirement, ...], labels: Labels) -> bool:
-    """Whether these labels fulfil every requirement."""
+    """Return whether these labels fulfil every requirement."""
     if not requirements:
         return True
     found = dict(labels)
@@ -134,7 +134,7 @@ class Selection(NamedTuple):
     staying: bool = False
 
     def matches(self, namespace: str, labels: Labels, of_namespaces: NamespaceLabels) -> bool:
-        """Whether a pod with these labels in this namespace is one of them."""
+        """Return whether a pod with these labels in this namespace is one of them."""
         return all(each.matches(namespace, labels, of_namespaces) for each in self.selectors)
 
 

@@ -70,7 +70,7 @@ class NodePreferences:
         return anywhere
 
     def _are_mixed(self, rows: Iterable[int], capacity: Capacity) -> bool:
-        """Whether these nodes should be, and are not, of one kind."""
+        """Return whether these nodes should be, and are not, of one kind."""
         return self.one_kind and len({kind_of(capacity.nodes[row]) for row in rows}) > 1
 
     def _on_one_kind(
@@ -155,7 +155,7 @@ class _Partition:
         np.add.at(self.free, self._domain_of[rows[inside]], amounts[inside])
 
     def holds_all(self, rows: Iterable[int]) -> Mask:
-        """Which domains all of these rows are in."""
+        """Return which domains all of these rows are in."""
         found = np.ones(len(self.domains), dtype=np.bool_)
         for row in rows:
             found &= np.arange(len(self.domains)) == self._domain_of[row]
@@ -243,7 +243,7 @@ class _Room:
         yield from (partition.domains[each] for each in found[order][:_MOST_TRIES].tolist())
 
     def only(self, domain: _Domain) -> Capacity:
-        """What is free in a domain alone."""
+        """Return what is free in a domain alone."""
         capacity = self._capacity
         if len(domain.rows) == len(capacity.nodes):
             return capacity

@@ -56,7 +56,7 @@ class Dl2Policy:
     def _told(
         self, jobs: Sequence[Candidate], weights: Values, outside: Sequence[str]
     ) -> dict[str, str]:
-        """What there is to say of the weight of each job, by UID."""
+        """Return what there is to say of the weight of each job, by UID."""
         said = dict[str, str]()
         for each, weight, feature in zip(jobs, weights.tolist(), outside, strict=True):
             if feature:

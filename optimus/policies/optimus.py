@@ -118,12 +118,12 @@ class _GainPerShare:
         return steps
 
     def worthwhile(self, now: Seconds, saved: Seconds, steps: int | Counted = 1) -> Mask:
-        """Whether the saving is more than noise, by the step."""
+        """Return whether the saving is more than noise, by the step."""
         least = self.min_gain_fraction * np.minimum(now, _MANY_SECONDS) * steps
         return np.asarray((saved > least) | (saved == np.inf))
 
     def worth(self, rows: Counted, now: Seconds, saved: Seconds) -> Seconds:
-        """What saving so many seconds is worth by the jobs' objectives."""
+        """Return what saving so many seconds is worth by the jobs' objectives."""
         return saved if self.objectives is None else self.objectives.worth(rows, now, saved)
 
     def saved(
@@ -222,7 +222,7 @@ class _Reasons(Mapping[str, str]):
         return f"more than {counts} would save less than {least:.1%} of its remaining time"
 
     def _why_not(self, row: int, more: tuple[int, int], tasks: str) -> str:
-        """Why the next tasks of a job do not fit: a quota, or the nodes."""
+        """Return why the next tasks of a job do not fit: a quota, or the nodes."""
         demands, left = self.baseline.jobs.demands, self.growth.left
         if demands.quotas is not None and left is not None:
             taken = demands.quotas.cost(np.array([row]), *more)[0]

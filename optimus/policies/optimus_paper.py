@@ -121,7 +121,7 @@ def _amounts(baseline: Baseline, capacity: Resources) -> tuple[Gains, Gains]:
 
 
 def amount(cost: Resources, capacity: Resources) -> float:
-    """How much of its dominant resource a task takes: cores, GiB, or units of anything else.
+    """Return how much of its dominant resource a task takes: cores, GiB, or units of anything else.
 
     Of equal shares the first by name is the dominant one, CPU before memory, as in the authors'
     program: the paper names no rule, and the choice moves the result.

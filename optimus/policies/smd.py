@@ -163,14 +163,14 @@ class _Job:
         return 1.0 if objective is None else objective.weight
 
     def utility(self, seconds: Seconds) -> Seconds:
-        """Where it ends in so many seconds."""
+        """Return where it ends in so many seconds."""
         power = self.steepness * (seconds - self.left_seconds) / self.span_seconds
         in_time = 1 / (1 + np.exp(np.minimum(power, _LARGEST_POWER)))
         fast = self.span_seconds / (self.span_seconds + seconds)
         return np.asarray(self.weight * ((1 - _FAST) * in_time + _FAST * fast))
 
     def has_aged(self, best: float) -> bool:
-        """Whether it has waited so long that its utility is gone."""
+        """Return whether it has waited so long that its utility is gone."""
         return self.left_seconds <= 0 and best < _AGED * self.weight
 
 
@@ -245,7 +245,7 @@ def _is_beaten(cost: Counted, seconds: Seconds) -> NDArray[np.bool_]:
 def _charges(
     demands: Demands, rows: Counted, ps: Counted, workers: Counted
 ) -> tuple[Counted, Counted]:
-    """What the jobs of these rows take of the nodes, and of their namespaces' quotas."""
+    """Return what the jobs of these rows take of the nodes, and of their namespaces' quotas."""
     tasks = demands.ps[rows] * ps[:, None] + demands.workers[rows] * workers[:, None]
     quotas = demands.quotas
     if quotas is None:

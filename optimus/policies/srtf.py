@@ -74,7 +74,7 @@ def _turns(problem: AllocationProblem, shortest: Mapping[str, float]) -> dict[st
 def _left_out(
     problem: AllocationProblem, reasons: Mapping[str, str], shortest: Mapping[str, float]
 ) -> dict[str, str]:
-    """Why each is left out; of a running job, that it makes room for shorter ones."""
+    """Return why each is left out; of a running job, that it makes room for shorter ones."""
     runs = {each.job.uid for each in problem.candidates if each.running}
     said = "paused for jobs of a higher priority or a remaining time shorter than its"
     return {

@@ -121,7 +121,7 @@ def _split(text: str) -> Body:
 
 @lru_cache(maxsize=4096)
 def _extent(text: str) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Where the prefix ends, and where in it the parts are that name a process.
+    """Return where the prefix ends, and where in it the parts are that name a process.
 
     Cached, with zeros for all digits: the lines of a log differ in their numbers."""
     at = begin = len(text) - len(text.lstrip())

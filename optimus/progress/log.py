@@ -284,7 +284,7 @@ class ProgressLog:
         )
 
     def next_since(self, pod: str) -> float | None:
-        """Where to read the pod's log from, seconds since the epoch; ``None``: its start."""
+        """Return where to read the pod's log from, seconds since the epoch; ``None``: its start."""
         return next((next_since(state) for state in self._state.pods if state.name == pod), None)
 
     def progress(self, now: float) -> TrainingProgress:
@@ -627,7 +627,7 @@ class ProgressLog:
         return self._state.series[-1].points
 
     def _is_aimed_at(self, name: str) -> bool:
-        """Whether the job's goal may be about a metric, however many others there are."""
+        """Return whether the job's goal may be about a metric, however many others there are."""
         if len(self._state.series) >= 2 * MAX_METRICS:
             return False
         words = set(core_words(name))
@@ -760,7 +760,7 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
 
 
 def _unclear_text(state: LogState, options: LogFormatOptions) -> str | None:
-    """What of the log may mean two things, or is not what the job's goal counts."""
+    """Return what of the log may mean two things, or is not what the job's goal counts."""
     if state.unclear_lines >= _UNCLEAR_LINES:
         return (
             f"the number {state.unclear} in the log may have a decimal comma or thousands, and is "
@@ -787,7 +787,7 @@ _NO_STEPS: Final = (
 
 
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
-    """What is wrong with the job's log, and what would help; ``None`` where nothing is.
+    """Return what is wrong with the job's log, and what would help; ``None`` where nothing is.
 
     No figure in it grows: each becomes an Event, and a changed sentence would become another."""
     if state.bad_losses >= _BAD_LOSSES:

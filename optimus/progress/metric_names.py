@@ -98,7 +98,7 @@ _OTHER: Final = ValueName(Meaning.OTHER)
 
 @lru_cache(maxsize=2048)
 def describe(name: str) -> ValueName:
-    """What a name says; names that are too long say nothing.
+    """Return what a name says; names that are too long say nothing.
 
     Cached, since names are the same on every line of a log; bounded, as lines are."""
     if len(name) > MAX_NAME_CHARACTERS:
@@ -135,7 +135,7 @@ _ABOUT: Final = re.compile(
 
 
 def _is_about(words: list[str]) -> bool:
-    """Whether a value is what another is compared with, or says something else about it."""
+    """Return whether a value is what another is compared with, or says something else about it."""
     behind = words[1:]
     if not behind:
         return False
@@ -155,7 +155,7 @@ _SYNONYMS: Final = {
 
 
 def is_of_training(name: str) -> bool:
-    """Whether a name says that the value is of the training."""
+    """Return whether a name says that the value is of the training."""
     return any(map(_TRAINING.fullmatch, _SPLIT.split(name.lower())))
 
 
@@ -237,7 +237,7 @@ class LineNames:
 
 @lru_cache(maxsize=512)
 def line_names(names: tuple[str, ...]) -> LineNames:
-    """What a line's names say; a line of very many has no loss.
+    """Return what a line's names say; a line of very many has no loss.
 
     Its training loss is ``loss``, where it has one. Else the sum of its parts; a cross-entropy or a
     negative log-likelihood is the loss where it is the only one. Else the logarithm of the

@@ -41,7 +41,7 @@ _MOST: Final = 1e15
 
 @lru_cache(maxsize=2048)
 def kind_of(name: str) -> str:
-    """Which position or total a name is of; empty for a value's."""
+    """Return which position or total a name is of; empty for a value's."""
     plain = re.sub(r"[\s./-]+", "_", name.strip().lower()).strip("_")
     if plain in _BY_NAME or name.lower() in _BY_NAME:
         return _BY_NAME.get(plain) or _BY_NAME[name.lower()]

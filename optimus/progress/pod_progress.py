@@ -276,7 +276,7 @@ def note_gap(pod: PodState) -> None:
 
 
 def next_since(pod: PodState) -> float | None:
-    """Where to read the pod's log from, seconds since the epoch; ``None``: its start.
+    """Return where to read the pod's log from, seconds since the epoch; ``None``: its start.
 
     Where the last line was from the future and nothing has come since, the node's clock may be
     right again: every second read begins a little before the one that brought that line."""

@@ -447,7 +447,7 @@ def _by_words(text: str, place: Place) -> None:
 
 
 def _by_epochs_done(text: str, place: Place, *, is_named: bool) -> bool:
-    """Whether the text tells its epochs otherwise than by a number behind the word."""
+    """Return whether the text tells its epochs otherwise than by a number behind the word."""
     if done := _EPOCHS_DONE.search(text):
         place.done = float(done[1] or done[2])
         return True

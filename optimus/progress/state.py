@@ -350,7 +350,7 @@ def units_per_epoch(state: LogState, options: LogFormatOptions) -> float | None:
 
 
 def steps_give_epochs(state: LogState, options: LogFormatOptions) -> bool:
-    """Whether global steps divided by the steps of an epoch are epochs, over all runs."""
+    """Return whether global steps divided by the steps of an epoch are epochs, over all runs."""
     if _steps_shrink_with_workers(options):
         return False
     return not _steps_may_shrink(options) or state.reference_workers in (None, state.workers)
@@ -399,7 +399,7 @@ def _steps_shrink_with_workers(options: LogFormatOptions) -> bool:
 
 
 def _steps_may_shrink(options: LogFormatOptions) -> bool:
-    """Whether neither the batch of sync workers nor the length of an epoch is known."""
+    """Return whether neither the batch of sync workers nor the length of an epoch is known."""
     unknown = options.batch is None and options.steps_per_epoch is None
     return unknown and options.mode is TrainingMode.SYNC
 

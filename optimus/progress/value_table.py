@@ -58,7 +58,7 @@ def _loss_of(name: str) -> str:
 
 
 def starts(text: str, columns: tuple[str, ...]) -> tuple[int, ...]:
-    """Where the names of a header begin that has only blanks between them; else nothing."""
+    """Return where the names of a header begin that has only blanks between them; else nothing."""
     if any(each in text for each in _SEPARATORS):
         return ()
     found, at = [], 0
@@ -83,7 +83,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def is_rule(text: str) -> bool:
-    """Whether a line only separates a header from its rows."""
+    """Return whether a line only separates a header from its rows."""
     return _RULE.fullmatch(text) is not None
 
 

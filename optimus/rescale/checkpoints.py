@@ -22,7 +22,7 @@ between two intervals, and a few reads of the log."""
 def must_wait_for_checkpoint(
     rule: RescaleRule, purpose: RescalePurpose, *, may_lose: bool, is_old: bool
 ) -> bool:
-    """Whether a rescale has to wait for a checkpoint.
+    """Return whether a rescale has to wait for a checkpoint.
 
     ``may_lose``: its pods may train, and it is not known to save when it is stopped. ``is_old``:
     more may be lost than a profiling run may lose. A restart does not wait: the operator is about
@@ -37,7 +37,7 @@ def must_wait_for_checkpoint(
 def is_fresh_checkpoint(
     since: float, at: float, fresh_seconds: float = FRESH_CHECKPOINT_SECONDS
 ) -> bool:
-    """Whether a checkpoint that was made at ``since`` lets the job be stopped now."""
+    """Return whether a checkpoint that was made at ``since`` lets the job be stopped now."""
     return at - since <= fresh_seconds
 
 

@@ -88,7 +88,7 @@ class DisruptionBudget:
             self._stuck.add(job.uid)
 
     def allows(self, job: Job, purpose: RescalePurpose) -> bool:
-        """Whether this job may be stopped now for a rescale of this purpose."""
+        """Return whether this job may be stopped now for a rescale of this purpose."""
         if purpose.is_urgent or not purpose.is_disruption or job.uid in self._stopped:
             return True
         namespace, limits = job.key.namespace, self._limits

@@ -49,7 +49,7 @@ class RescaleExecutor(Protocol):
     A method whose answer is lost returns ``None``: the next observation shows what came of it."""
 
     def user_intent(self, record: RescaleRecord) -> UserIntent:
-        """What the job's user wants now."""
+        """Return what the job's user wants now."""
 
     def write_profile(self, record: RescaleRecord) -> ProfileWritten:
         """Store the record and the phase of its step."""

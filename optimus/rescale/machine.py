@@ -594,7 +594,7 @@ def _started(state: Rescale, observed: Observed) -> Rescale:
 
 
 def _users_change(job: ObservedJob, target: Counts) -> str | None:
-    """What its user has done to a job that was resumed at the target, as a sentence."""
+    """Return what its user has done to a job that was resumed at the target, as a sentence."""
     if job.suspended:
         return "its user suspended it"
     return None if job.counts == target else "its user changed its counts"
@@ -729,7 +729,7 @@ def _at_verify(state: Rescale, observed: Observed, config: RescaleConfig) -> Adv
 
 
 def _is_broken(state: Rescale, observed: Observed) -> bool:
-    """Whether the pods fail at the target and the counts before can be restored.
+    """Return whether the pods fail at the target and the counts before can be restored.
 
     Containers that restart now and then, as before the rescale, are no evidence against it."""
     record, pods = state.record, observed.pods

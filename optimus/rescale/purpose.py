@@ -83,7 +83,7 @@ class RescalePurpose(StrEnum):
 
 
 def why_unwanted(job: Job, counts: Counts, *, goal_changed: bool) -> str | None:
-    """Why a job must not be rescaled to these counts any more, as its user has changed its
+    """Return why a job must not be rescaled to these counts any more, as its user has changed its
     annotations; ``None`` if it may be."""
     if not job.managed:
         return job.left_alone or "its user has ended its management"

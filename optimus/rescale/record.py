@@ -37,7 +37,7 @@ def ended_rescale(end: End, at: float) -> EndedRescale:
 
 
 def _was_suspended_at_target(end: End) -> bool:
-    """Whether the job was suspended at its goal: also where its user resumed it at once."""
+    """Return whether the job was suspended at its goal: also where its user resumed it at once."""
     if end.record.pause is not PauseReason.GOAL or end.record.resumes:
         return False
     by_user = end.outcome is Outcome.USER and end.record.step in (Step.EMPTY, Step.YIELD)

@@ -217,12 +217,12 @@ class ObservedPods:
     lingering: str = ""
 
     def all_started(self, target: Counts) -> bool:
-        """Whether the whole gang has started."""
+        """Return whether the whole gang has started."""
         return self.fixed_missing == 0 and covers(self.started, target)
 
 
 def covers(counts: Counts, target: Counts) -> bool:
-    """Whether there are at least as many of each role."""
+    """Return whether there are at least as many of each role."""
     return counts.ps >= target.ps and counts.workers >= target.workers
 
 

@@ -119,7 +119,7 @@ class Program(Generic[Values]):
             values[field.name] = sections.get(field.metadata[SECTION], {})
 
     def _label(self, field: str) -> str:
-        """How users know a field."""
+        """Return how users know a field."""
         own = {each.name for each in flag_fields(self.settings)}
         return flag(field) if field in own else f"{self.section}.{key_of(field)}"
 

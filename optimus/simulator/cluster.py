@@ -155,7 +155,7 @@ class JobState:
         return pause is PauseReason.POLICY
 
     def awaits_checkpoint(self, at: float) -> bool:
-        """Whether it is not moved before its next checkpoint: its wait for one timed out."""
+        """Return whether it is not moved before its next checkpoint: its wait for one timed out."""
         if self.missed_at is None:
             return False
         saved_at = self.training.saved.at
@@ -318,7 +318,7 @@ class SimulatedCluster:
         return tuple(sorted(set(self._kinds.values())))
 
     def service(self, state: JobState) -> Service:
-        """What a job has received up to this instant."""
+        """Return what a job has received up to this instant."""
         return lifecycle.received_until(state.record, self.now)
 
     def _workers_by_kind(self, state: JobState) -> Mapping[str, int]:
@@ -326,7 +326,7 @@ class SimulatedCluster:
         return dict(sorted(found.items()))
 
     def snapshot(self) -> ClusterSnapshot:
-        """What the scheduler sees, leaving and coming pods included."""
+        """Return what the scheduler sees, leaving and coming pods included."""
         jobs = tuple(sorted((state.job for state in self.visible), key=lambda job: job.uid))
         placed = self._placed
         return placed.prepare(ClusterSnapshot(self.now, jobs, self.nodes, placed.pods))
@@ -419,7 +419,7 @@ class SimulatedCluster:
             yield from state.pods
 
     def used(self) -> Mapping[str, Resources]:
-        """What is held on each node, by its name."""
+        """Return what is held on each node, by its name."""
         used: dict[str, Resources] = {node.name: NONE for node in self.nodes}
         for pod in self.present():
             used[pod.node] = used[pod.node] + pod.resources
@@ -510,7 +510,7 @@ def _is_beyond(pod: BoundPod, counts: Counts) -> bool:
 
 
 def _servers(pods: Iterable[BoundPod]) -> tuple[Counts, ...]:
-    """How many PSs and workers each server has that has any, the largest first."""
+    """Return how many PSs and workers each server has that has any, the largest first."""
     share: dict[str, list[int]] = {}
     for pod in pods:
         role = None if pod.replica is None else pod.replica.role

@@ -79,7 +79,7 @@ class SimulatedExecutor:
         cluster.note_advanced(state)
 
     def user_intent(self, record: RescaleRecord) -> UserIntent:
-        """What the job's user wants, by its annotations."""
+        """Return what the job's user wants, by its annotations."""
         job, limit_seconds = self._state.job, self._age_limit_seconds
         turns = record.pause is not None and not record.pause.is_final
         target = record.before if turns and record.pauses else record.target

@@ -116,7 +116,7 @@ class _Reader:
     """By UID."""
 
     def ends_at(self, states: Iterable[JobState]) -> dict[str, float]:
-        """When these jobs end, by their forecasts."""
+        """Return when these jobs end, by their forecasts."""
         found = {}
         for state in states:
             forecast = self.forecasts.get(state.job.uid)
@@ -125,7 +125,7 @@ class _Reader:
         return found
 
     def running_jobs(self) -> RunningJobs:
-        """What will end, and what is left beside it."""
+        """Return what will end, and what is left beside it."""
         usage = {}
         for state in self.cluster.visible:
             amounts: dict[str, Resources] = {}

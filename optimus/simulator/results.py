@@ -140,7 +140,7 @@ def _share_of(state: JobState, priced: Mapping[str, Node]) -> tuple[float, ...]:
 
 
 def _price(state: JobState, priced: Mapping[str, Node]) -> float:
-    """What an hour of all that the job holds costs."""
+    """Return what an hour of all that the job holds costs."""
     held = defaultdict[str, list[Resources]](list)
     for pod in state.pods if priced else ():
         held[pod.node].append(pod.resources)

@@ -312,7 +312,7 @@ class SimulatedScheduler:
         return state.awaits_stop, *order
 
     def _withdrawn_at(self, state: JobState) -> float:
-        """When a rescale that waits is withdrawn."""
+        """Return when a rescale that waits is withdrawn."""
         if state.rescale is None:
             return math.inf
         stale_seconds = STALE_INTERVALS * self._config.driver.interval_seconds
@@ -340,7 +340,7 @@ class SimulatedScheduler:
         self.forecasts += log_forecasts(view.managed, forecasts, decided, self._empty)
 
     def _run_ends_at(self, state: JobState, now: float) -> float:
-        """When the job will have been measured at its present counts."""
+        """Return when the job will have been measured at its present counts."""
         run, config = state.training.run, self._config.driver
         profiling = config.interval.profiling
         is_young = (
@@ -425,7 +425,7 @@ def _compare(state: JobState) -> None:
 
 
 def _stops_any(view: _ManagedCluster, plan: IntervalPlan) -> bool:
-    """Whether a plan stops a job that holds nodes."""
+    """Return whether a plan stops a job that holds nodes."""
     return any(
         view.managed[each.uid].is_placed
         for each in plan.decisions

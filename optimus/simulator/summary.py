@@ -87,7 +87,7 @@ def _fairness(ratios: list[float]) -> float:
 
 
 def _hours(held: Callable[[TimelinePoint], float]) -> Callable[[Simulation], float]:
-    """What each job held, times the hours for which it did."""
+    """Return what each job held, times the hours for which it did."""
 
     def per_job(found: Simulation) -> float:
         points = [each for each in found.timeline if each.at < found.ended_at]

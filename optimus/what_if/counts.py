@@ -102,7 +102,7 @@ class WhatIf:
 
 
 def answer(question: CountsQuestion) -> WhatIf:
-    """When the job would be done."""
+    """Return when the job would be done."""
     job, forecast, at = question.job, question.basis.forecast, question.at
     counts = question.counts
     if job is None or not isinstance(forecast, Forecast):
@@ -183,7 +183,7 @@ def _why_not_moved(
 
 
 def _why_kept(job_class: Classified, counts: Counts) -> str:
-    """Why an interval does not let the job go to these counts, whatever that saves."""
+    """Return why an interval does not let the job go to these counts, whatever that saves."""
     if job_class.eligibility is not Eligibility.RESIZABLE:
         return job_class.reason
     now = job_class.job.counts

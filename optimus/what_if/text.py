@@ -9,7 +9,7 @@ from optimus.what_if.counts import WhatIf
 
 
 def counts_sentences(answer: WhatIf) -> Iterator[str]:
-    """What other counts would mean; nothing where that is not known."""
+    """Return what other counts would mean; nothing where that is not known."""
     if answer.then is None:
         return
     restart = f", {duration(answer.price_seconds)} for the restart included"

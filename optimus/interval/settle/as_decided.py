@@ -65,7 +65,7 @@ def settle(undecided: Undecided) -> Settled:
 
 
 def _is_up(job: Classified) -> bool:
-    """Whether the interval may give the job other counts or other nodes."""
+    """Return whether the interval may give the job other counts or other nodes."""
     return job.candidate is not None or job.eligibility is Eligibility.WAITING
 
 
@@ -218,11 +218,11 @@ class _Fit:
         return grant.kind in {None, self.undecided.kind_of(uid)}
 
     def _misfits(self, uid: str) -> bool:
-        """Whether a job whose turn it is does not fit on the nodes."""
+        """Return whether a job whose turn it is does not fit on the nodes."""
         return not self.trims and uid in self.wanted and not self.plan.is_placed(uid)
 
     def _goes_on(self, job: Classified) -> bool:
-        """Whether the job can stay on its nodes, as nobody fits there whose turn it is."""
+        """Return whether the job can stay on its nodes, as nobody fits there whose turn it is."""
         uid, plan = job.job.uid, self.plan
         held, taken = (
             self.undecided.plan.bound.get(uid, ()),
@@ -242,7 +242,7 @@ class _Fit:
         return True
 
     def plan_holds(self, uid: str) -> bool:
-        """Whether the job holds nodes now."""
+        """Return whether the job holds nodes now."""
         return self.undecided.plan.is_placed(uid)
 
     def _keep(self, job: Classified, why: str | None) -> None:

@@ -96,7 +96,7 @@ def _bind_moved(
 
 
 def _loan(undecided: Undecided, shares: Sequence[Share], answer: ClusterAllocation) -> Loan:
-    """How long loans last, by the arrivals of jobs that could use the nodes of these."""
+    """Return how long loans last, by the arrivals of jobs that could use the nodes of these."""
     inputs, nodes = undecided.inputs, [node for share in shares for node in share.pool.nodes]
     constraints = {each.constraints for job in inputs.arrived for each in (job.ps, job.worker)}
     usable = {each for each in constraints if any(refusal(node, each) is None for node in nodes)}
@@ -108,7 +108,7 @@ def _loan(undecided: Undecided, shares: Sequence[Share], answer: ClusterAllocati
 
 
 def _before_a_return(shares: Iterable[Share], answer: ClusterAllocation) -> Resources:
-    """What jobs that arrive take before a loan is returned: all that the policy allocates to
+    """Return what jobs that arrive take before a loan is returned: all that the policy allocates to
     nobody, and half of what the others lend, since it is not known whose loan is returned first."""
     allocated, left, lent, lenders = grants(answer), NONE, NONE, 0
     for problem in (share.problem for share in shares):
@@ -424,7 +424,7 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
 
 
 def _placed_reason(job: Classified, counts: Counts) -> str:
-    """Why a waiting job gets these counts."""
+    """Return why a waiting job gets these counts."""
     if counts == job.job.counts:
         return f"there is free capacity for its {counts}"
     beside = "" if job.forced else f", not for its {job.job.counts}"

@@ -255,7 +255,7 @@ class LossCurve:
         )
 
     def time_to_goal(self, goal: LossGoal, prior: TotalPrior | None = None) -> TimeToGoal:
-        """When the goal is met, however unlikely; a threshold needs epochs."""
+        """Return when the goal is met, however unlikely; a threshold needs epochs."""
         if self.schedule is None:
             return self._without_end(goal, prior)
         found = self._before_end(goal, prior, float(self.schedule.end))
@@ -446,7 +446,7 @@ def _hazard(probability: Matrix) -> Matrix:
 
 
 def _gaps(before: float, places: Vector) -> Vector:
-    """How far each place is from the one before it. ``np.diff`` takes four times as long."""
+    """Return how far each place is from the one before it. ``np.diff`` takes four times as long."""
     gaps = np.empty_like(places)
     gaps[0] = places[0] - before
     np.subtract(places[1:], places[:-1], out=gaps[1:])

@@ -90,7 +90,7 @@ class TimeToGoal:
         return self.end is None and self.high - seen > _UNBOUNDED * (self.low - seen)
 
     def quantile(self, probability: float) -> float:
-        """When the goal is met, or the run over, with that probability."""
+        """Return when the goal is met, or the run over, with that probability."""
         over = self.cdf if self.over is None else self.over
         if probability > over[-1]:
             at = float(self.k[-1]) if self.end is None else self.end
@@ -160,7 +160,7 @@ class TotalPrior(NamedTuple):
         return TotalPrior(log, math.sqrt(variance + of_mean))
 
     def after(self, done: float) -> TimeToGoal:
-        """When a run meets its goal that has not met it after so much."""
+        """Return when a run meets its goal that has not met it after so much."""
         k = np.union1d(np.exp(self.log + self.spread * _SIGMAS), done * _LATER)
         k = np.concatenate([[done], k[k > done]])
         cdf = student((np.log(np.maximum(k, _LEAST)) - self.log) / self.spread)[0]

@@ -86,7 +86,7 @@ class PublishedCurve:
             return np.asarray(self.largest * (1 / at + self.b2), dtype=np.float64)
 
     def until(self, goal: LossGoal, _prior: TotalPrior | None = None) -> TimeToGoal | NotReady:
-        """When the curve meets the goal, from the start of training; may lie in the past.
+        """Return when the curve meets the goal, from the start of training; may lie in the past.
 
         The paper has no prior."""
         k = self._until_target(goal) if isinstance(goal, TargetLoss) else self._until_quiet(goal)

@@ -147,5 +147,5 @@ def bin_weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]
 
 
 def independent_residuals(points: float) -> float:
-    """How many independent residuals so many points count for."""
+    """Return how many independent residuals so many points count for."""
     return max(_TEMPER * points, _LEAST_RESIDUALS)

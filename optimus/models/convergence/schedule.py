@@ -131,7 +131,7 @@ class LearningRateSchedule:
         return np.asarray(np.where(k > self.drops[0], 1 - falls @ done, rate), dtype=np.float64)
 
     def last_drop(self, k: float) -> float:
-        """Where the rate dropped last before k; 0 where it did not."""
+        """Return where the rate dropped last before k; 0 where it did not."""
         return max((each for each in self.drops if each < k), default=0.0)
 
     def log_dropped(self, since: float, k: Vector) -> Vector:

@@ -138,7 +138,7 @@ class LossSeries:
         return self if rises.all() else replace(self, k=self.k[rises], loss=self.loss[rises])
 
     def refusal(self, *, since_drop: bool) -> NotReady | None:
-        """Why no curve can be fitted to these losses, if so."""
+        """Return why no curve can be fitted to these losses, if so."""
         known = len(self.complete_loss)
         if known < NEEDED_POINTS:
             of = ("complete epoch" if self.in_epochs else "point") + ("" if known == 1 else "s")
@@ -377,7 +377,7 @@ def _stretches(values: Vector, length: int) -> Matrix:
 
 
 def is_converged(recent: Sequence[float], largest: float, lowest: float, fraction: float) -> bool:
-    """Whether the loss has fallen and is flat now, by ``fraction`` of its ``largest`` mean.
+    """Return whether the loss has fallen and is flat now, by ``fraction`` of its ``largest`` mean.
 
     ``recent`` are the means of the last epochs, ``QUIET_EPOCHS`` + 1 of them. A loss that rises
     slowly is flat, too: it must be within one threshold of its ``lowest`` mean."""
@@ -390,12 +390,12 @@ def is_converged(recent: Sequence[float], largest: float, lowest: float, fractio
 
 
 def needed_fall(fraction: float, largest: float) -> float:
-    """How far the loss must have fallen from its largest mean."""
+    """Return how far the loss must have fallen from its largest mean."""
     return min(_FALLEN * fraction, _MOST_FALLEN) * largest
 
 
 def needed_plateau(points: Sequence[LossPoint], series: LossSeries, fraction: float) -> float:
-    """How many epochs a plateau must last to be no mere stage of a schedule.
+    """Return how many epochs a plateau must last to be no mere stage of a schedule.
 
     As long as the stretch before the last drop of the learning rate lasted. Before the first drop,
     where the log names the rate: as long as the training before the plateau, and 20 epochs."""
@@ -433,7 +433,7 @@ class ThresholdRule:
     def may_hold(
         self, fraction: float, k: Vector, losses: Matrix, falls: Matrix
     ) -> NDArray[np.bool_]:
-        """Whether each course can meet the threshold after k epochs, (courses, places).
+        """Return whether each course can meet the threshold after k epochs, (courses, places).
 
         ``losses`` are those of the courses, ``falls`` by how much an epoch lowers them."""
         means, start = self.series.loss, self.series.start_loss
@@ -452,7 +452,7 @@ class ThresholdRule:
 
 
 def meets(goal: LossGoal, losses: Sequence[LossPoint]) -> bool:
-    """Whether losses in training order meet the goal.
+    """Return whether losses in training order meet the goal.
 
     A target: the mean losses of two completed epochs in a row are at most that; without epochs the
     median of the last 20 points. A threshold: ``is_converged``, and the plateau is no mere stage of

@@ -143,7 +143,7 @@ class MergedSamples:
         return (_FORM**2 + _NOISE**2) / (_FORM**2 + self.variance)
 
     def latest_at(self, counts: Counts, kind: str | None = None) -> LatestSpeed | None:
-        """What was measured at these counts, if anything.
+        """Return what was measured at these counts, if anything.
 
         On this ``kind`` of node if measured on it, else on the one where it was measured last."""
         here = [index for index, each in enumerate(self.counts) if each == counts]
@@ -304,7 +304,7 @@ class SpeedTerms:
         return np.asarray(total + linear.sum() * w)
 
     def _even(self, ps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How many PSs would each hold as much as the fullest of these."""
+        """Return how many PSs would each hold as much as the fullest of these."""
         if not self.ps_unevenness:
             return ps
         given = np.array(self.ps_unevenness)

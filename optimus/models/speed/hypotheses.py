@@ -116,7 +116,7 @@ def values_of_measuring(
     *,
     batch_per_worker: bool = False,
 ) -> Vector:
-    """What a sample at each of the counts is worth, as a part of the least expected time.
+    """Return what a sample at each of the counts is worth, as a part of the least expected time.
 
     Under each hypothesis in turn, the sample shows its time at these counts; the hypotheses are
     weighed again, and the counts that are best then take the time that this hypothesis says.

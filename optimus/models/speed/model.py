@@ -224,7 +224,7 @@ class SpeedModel:
             return np.asarray(factor * self.terms.steps(workers) / seconds, dtype=np.float64)
 
     def examples_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-        """How fast the job gets on at each pair of counts, up to a common factor."""
+        """Return how fast the job gets on at each pair of counts, up to a common factor."""
         return self.steps_per_second(ps, workers) * self.terms.examples(workers)
 
     def at(self, counts: Counts) -> float:
@@ -249,7 +249,7 @@ class SpeedModel:
 
 
 def why_not_ready(measured: MergedSamples, needed: int = NEEDED_COUNTS) -> NotReady | None:
-    """Why no model can be fitted to what was measured; ``None`` if one can."""
+    """Return why no model can be fitted to what was measured; ``None`` if one can."""
     different = set(measured.counts)
     if len(different) < max(needed, 1):
         pairs = f"{len(different)} pair{'s' if len(different) != 1 else ''} of counts"
@@ -262,7 +262,7 @@ def why_not_ready(measured: MergedSamples, needed: int = NEEDED_COUNTS) -> NotRe
 
 
 def needed_counts(bounds: CountBounds) -> int:
-    """How many different counts have to be measured: 3, or as many as the bounds allow."""
+    """Return how many different counts have to be measured: 3, or as many as the bounds allow."""
     if bounds.max_ps is None or bounds.max_workers is None:
         return NEEDED_COUNTS
     allowed = (bounds.max_ps - bounds.min_ps + 1) * (bounds.max_workers - bounds.min_workers + 1)

@@ -68,7 +68,7 @@ class ClusterReader(Protocol):
     """Reads more of the cluster, under the lock, where a plan needs it."""
 
     def running_jobs(self) -> RunningJobs:
-        """What will end, and what is left beside it."""
+        """Return what will end, and what is left beside it."""
         ...
 
     def with_surroundings(self, gang: Gang) -> Gang:
@@ -130,7 +130,7 @@ class _Future:
     _others: dict[str, Capacity] = field(default_factory=dict)
 
     def without(self, namespace: str) -> Capacity:
-        """What is left once the jobs of all other namespaces have ended."""
+        """Return what is left once the jobs of all other namespaces have ended."""
         if namespace not in self._others:
             capacity = self._others[namespace] = self.left.copy()
             for ending in self.endings:
@@ -165,7 +165,7 @@ class Backfill:
             self._future = None
 
     def may_close(self, job_uid: str) -> bool:
-        """Whether a gang may close nodes in this walk."""
+        """Return whether a gang may close nodes in this walk."""
         return job_uid in self._may_close
 
     def future_plan(
@@ -184,7 +184,7 @@ class Backfill:
         return None if plan is None else self._bounded(plan, gang, now)
 
     def fits_when_all_have_ended(self, gang: Gang, now: Instant, reader: ClusterReader) -> bool:
-        """Whether a gang fits on nodes that have no training job, whatever is closed."""
+        """Return whether a gang fits on nodes that have no training job, whatever is closed."""
         return self._place(gang, self._read(now, reader, again=False).emptied, ()) is not None
 
     def is_refused_by_rules(
@@ -257,7 +257,7 @@ class Backfill:
     def _stays(
         self, plan: FuturePlan, around: Gang, closed: Collection[str], future: _Future
     ) -> bool:
-        """Whether a plan still holds, for the same namespaces."""
+        """Return whether a plan still holds, for the same namespaces."""
         others = future.without(around.key.namespace)
         if plan.namespace is not None:
             waits_for_own = self._place(around, others, closed) is None

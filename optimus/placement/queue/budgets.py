@@ -38,7 +38,7 @@ class NamespaceBudgets:
             self.spent.pop(namespace, None)
 
     def is_over(self, namespace: str, now: float) -> bool:
-        """Whether the namespace has spent more than it may."""
+        """Return whether the namespace has spent more than it may."""
         return namespace in self.spent and self._left_of(namespace, now) > BURST_SECONDS
 
     def _left_of(self, namespace: str, now: float) -> float:

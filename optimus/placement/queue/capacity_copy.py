@@ -98,5 +98,5 @@ class CapacityCopy:
         self.add(amounts, sign)
 
     def touched(self) -> dict[str, Vector]:
-        """What is left of the nodes of which this slice has taken."""
+        """Return what is left of the nodes of which this slice has taken."""
         return {name: self._vector(name) for name in self._touched}

@@ -46,7 +46,7 @@ class WaitingGang:
     """Whether a part of it has nodes, and holds them for nothing meanwhile."""
 
     def waited_seconds(self, now: float) -> float:
-        """How long the gang has waited."""
+        """Return how long the gang has waited."""
         return max(now - self.since, 0.0)
 
 

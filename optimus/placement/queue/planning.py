@@ -199,7 +199,7 @@ class Planning:
         return bool(shapes) and _ruled_shape(gang) in shapes
 
     def defers(self, namespace: str, now: float) -> bool:
-        """Whether a namespace has taken so much of the time that its gangs come later."""
+        """Return whether a namespace has taken so much of the time that its gangs come later."""
         return self.budgets.is_over(namespace, now)
 
     def _in_order(self, snapshot: Snapshot) -> list[QueueEntry]:
@@ -346,7 +346,7 @@ class _Walk:
         )
 
     def is_known(self, gang: Gang) -> bool:
-        """Whether the refusal of one like it answers for it, without a search."""
+        """Return whether the refusal of one like it answers for it, without a search."""
         return _shape(gang) in self._shapes
 
     def consider(self, queued: QueueEntry, gang: Gang) -> GangRefusal | None:
@@ -440,7 +440,7 @@ def _shape(gang: Gang) -> object:
 
 
 def _differs_in_nodes(gang: Gang) -> bool:
-    """Whether some of it is placed, or may not go to nodes that others like it may go to."""
+    """Return whether some of it is placed, or may not go to nodes that others like it may go to."""
     return any(member.node is not None or member.excluded for member in gang.members)
 
 

@@ -29,13 +29,13 @@ class Shortage(NamedTuple):
     """The columns of the resources that count without ``amount``."""
 
     def replicas_on(self, free: Vector) -> int:
-        """How many such replicas fit into what is free on a node."""
+        """Return how many such replicas fit into what is free on a node."""
         assert self.amount is not None
         counts = [have // each for have, each in zip(free, self.amount, strict=True) if each > 0]
         return max(min(counts, default=0), 0)
 
     def gain(self, before: Vector, after: Vector) -> int:
-        """How many more a node holds than before."""
+        """Return how many more a node holds than before."""
         if self.amount is not None:
             return max(self.replicas_on(after) - self.replicas_on(before), 0)
         return int(any(after[column] > before[column] for column in self.asked))
@@ -72,7 +72,7 @@ class Shortfall:
         ]
 
     def is_covered(self) -> bool:
-        """Whether nodes have gained as much as was lacking."""
+        """Return whether nodes have gained as much as was lacking."""
         return bool(self.gains) and all(
             sum(gains[at] for gains in self.gains.values()) >= each.missing
             for at, each in enumerate(self.shortages)
@@ -80,7 +80,7 @@ class Shortfall:
 
 
 def shortages(gang: Gang, capacity: Capacity) -> tuple[Shortage, ...]:
-    """What a gang that does not fit lacks, by request and in all.
+    """Return what a gang that does not fit lacks, by request and in all.
 
     Each is a necessary condition: until nodes gain that many places, the gang fits nowhere."""
     specs = Counter(member.spec for member in gang.unbound)

@@ -92,7 +92,7 @@ def _first_form(body: str, line: str, options: LogFormatOptions) -> ParsedLine |
 
 
 def is_evaluation(body: str) -> bool:
-    """Whether a line says that its values are of an evaluation."""
+    """Return whether a line says that its values are of an evaluation."""
     lowered = body.lower()
     # One of these is in every word of an evaluation; looking for them is quick.
     if "val" not in lowered and "test" not in lowered and "dev" not in lowered:

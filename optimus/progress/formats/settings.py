@@ -160,7 +160,7 @@ def _of_total(text: str) -> Declared | None:
 
 @lru_cache(maxsize=4096)
 def of_command(command: str) -> Declared:
-    """What the arguments of a command say of the run."""
+    """Return what the arguments of a command say of the run."""
     return of_arguments(_by_name(_OPTION, command)) or NOTHING_DECLARED
 
 

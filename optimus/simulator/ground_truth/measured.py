@@ -83,7 +83,7 @@ class Measured:
     loss: RecordedLoss | None = None
 
     def is_of(self, key: JobKey, workload: str | None, type_name: str, mode: TrainingMode) -> bool:
-        """Whether it is true of this job."""
+        """Return whether it is true of this job."""
         given = (
             (self.job, str(key)),
             (self.workload, workload),
