@@ -68,8 +68,8 @@ def test_of_two_gangs_with_halves_of_a_quota_the_later_makes_way(scenario: Scena
 
     scenario.wait(is_tried_seldom, "the operator tries the first one at growing distances")
     path = in_namespace(CORE, scenario.namespace, "resourcequotas", "training")
-    scenario.api.patch(path, {"spec": quota("4")["spec"]})
     scenario.wait_until_older(first)
+    scenario.api.patch(path, {"spec": quota("4")["spec"]})
     scenario.submit(later)
     scenario.wait(lambda: len(scenario.pods(later)) == 2, "both have a part of their pods")
     with JobRecorder(scenario) as recorder:
