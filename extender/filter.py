@@ -62,6 +62,9 @@ REFUSALS: Final[Mapping[Standing, tuple[str, str]]] = {
 """The sentence for users, and the cause in a metric."""
 
 
+_TRIED_AGAIN_SOON: Final = {Standing.JUST_BOUND: "just bound", Standing.AWAITED: "passing pods"}
+
+
 class BindRest(Protocol):
     """``extender.gang_binding.GangBinding.bind_rest``; see there."""
 
@@ -78,13 +81,15 @@ def filter_nodes(
     if gang.standing is Standing.NOT_PLANNED:
         gangs.wait_for_plan(pod)
         gang = gangs.look(pod, names)
+    if gang.standing is Standing.AWAITED:
+        gang = gangs.wait_for_passing(pod, names)
     if gang.standing is Standing.PLANNED:
         if bind_rest is not None:
             bind_rest(pod, names)
         # kube-scheduler reads reasons only where no node is left.
         return FilterResult(gang.nodes)
-    if gang.standing is Standing.JUST_BOUND:
-        return FilterResult((), cause="just bound", error=gang.reason)
+    if gang.standing in _TRIED_AGAIN_SOON:
+        return FilterResult((), cause=_TRIED_AGAIN_SOON[gang.standing], error=gang.reason)
     if gang.standing is Standing.NO_GANG:
         full = {*names} - {*gang.nodes} if len(gang.nodes) < len(names) else ()
         refused = dict.fromkeys(full, "reserved for a training job")

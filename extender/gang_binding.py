@@ -27,12 +27,6 @@ plans whose kube-scheduler takes over."""
 ANSWER_SECONDS: Final = 1.5
 """How long the API server is waited for: kube-scheduler waits for 5 s in all."""
 
-PASSING_SECONDS: Final = 0.1
-"""How long pods of no job are waited for that may be about to go to the gang's nodes."""
-
-IN_VAIN_SECONDS: Final = 5.0
-"""How long they are not waited for after that was in vain: kube-scheduler does nothing else."""
-
 SEEN_SECONDS: Final = 1.0
 """How long the watch is waited for: kube-scheduler sees the bindings at about the same time."""
 
@@ -89,7 +83,7 @@ class GangBinding:
         """``count`` gets what became of each gang, and of each binding that failed."""
         self._rests, self._writes = rests, writes
         self._count = count
-        self._paused_until = self._waited_in_vain = float("-inf")
+        self._paused_until = float("-inf")
         self._namespaces_paused_until: dict[str, float] = {}
 
     def bind_rest(self, pod: Pod, names: Sequence[str]) -> None:
@@ -98,7 +92,7 @@ class GangBinding:
         began = time.monotonic()
         if pod.replica is None or self._is_paused(pod.namespace):
             return
-        rest = self._choose(pod, names, began + PASSING_SECONDS)
+        rest = self._rests.begin(pod, names)
         if not rest.pods:
             if rest.cause:
                 self._count(rest.cause)
@@ -112,18 +106,6 @@ class GangBinding:
         self._count("bound" if len(bound) == len(rest.pods) else "bound in part")
         if bound and not self._are_seen(bound):
             self._pause("the watch does not show what was bound")
-
-    def _choose(self, pod: Pod, names: Sequence[str], until: float) -> Rest:
-        while True:
-            count = self._rests.changes.count
-            rest = self._rests.begin(pod, names)
-            left = until - time.monotonic()
-            if not rest.may_change or until < self._waited_in_vain + IN_VAIN_SECONDS:
-                return rest
-            if left <= 0:
-                self._waited_in_vain = until
-                return rest
-            self._rests.changes.wait(count, left)
 
     def _write_all(self, rest: Rest, until: float) -> list[Written | Refused]:
         def write(each: tuple[Pod, Reservation]) -> Written | Refused:

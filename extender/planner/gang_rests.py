@@ -25,9 +25,6 @@ class Rest(NamedTuple):
     cause: str = ""
     """Why none is, in one or two words, for a metric."""
 
-    may_change: bool = False
-    """Whether that may be over in a moment."""
-
 
 class GangRests:
     """Over one state; takes its lock."""
@@ -35,7 +32,7 @@ class GangRests:
     def __init__(self, state: ExtenderState, offers_check: OffersCheck) -> None:
         self._state, self._offers_check = state, offers_check
         self.changes = state.changes
-        """Count what may change the rest of a gang, and what shows it bound."""
+        """Count what shows the rest of a gang bound."""
 
     def begin(self, pod: Pod, names: Sequence[str]) -> Rest:
         """The pods to be bound beside this one, whose planned node is one of ``names``; from now on
@@ -73,7 +70,7 @@ class GangRests:
             return Rest(cause="not offered")
         nodes = {held.node for _, held in pairs}
         if not state.unseen.leave_room_for_passing(nodes, now.monotonic):
-            return Rest(cause="passing pods", may_change=True)
+            return Rest(cause="passing pods")
         return Rest(tuple(pairs))
 
     def _why_none(self, job_uid: str, now: Instant) -> str:

@@ -1,5 +1,6 @@
 """What ``filter`` has to know of the gang of a pod that kube-scheduler asks about, as one value."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -13,6 +14,12 @@ from optimus.kube.pods import Pod
 from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
 from optimus.snapshot import ReplicaId
+
+PASSING_SECONDS: Final = 0.1
+"""How long pods of no job are waited for that may be about to go to the gang's nodes."""
+
+IN_VAIN_SECONDS: Final = 5.0
+"""How long they are not waited for after that was in vain."""
 
 
 class Standing(Enum):
@@ -29,6 +36,9 @@ class Standing(Enum):
     """Pods that are about to end still take its nodes."""
     PASSED = auto()
     """A pod of a higher priority may be about to take them."""
+    AWAITED = auto()
+    """Pods of no job that were just answered may be about to take room of the gang, of which no pod
+    is placed yet: the others would be left without."""
     PLANNED = auto()
     """The pod's node is offered."""
     PROBE = auto()
@@ -64,6 +74,7 @@ class GangView:
 
 _BOUND: Final = GangView(Standing.BOUND)
 _JUST_BOUND: Final = "gangs were just bound on the nodes that have room: tried again soon"
+_AWAITED: Final = "pods that were just answered may take room of the job: tried again soon"
 _BEGINS: Final = "the extender begins to lead: tried again soon"
 
 
@@ -72,6 +83,7 @@ class GangViews:
 
     def __init__(self, state: ExtenderState, offers_check: OffersCheck, planner: Planner) -> None:
         self._state, self._offers_check, self._planner = state, offers_check, planner
+        self._in_vain_until = float("-inf")
 
     def look(self, pod: Pod, names: Sequence[str]) -> GangView:
         """The gang of a pod that is offered these nodes. Takes the lock."""
@@ -87,6 +99,22 @@ class GangViews:
         """Wait, without the lock, until the pod's gang is planned or refused; not for long."""
         assert pod.replica is not None
         self._planner.wait_for_plan(pod.replica.job_uid)
+
+    def wait_for_passing(self, pod: Pod, names: Sequence[str]) -> GangView:
+        """Look again once no pod of no job may be about to take room of the gang; not for long, and
+        not soon after that was in vain: kube-scheduler does nothing else meanwhile."""
+        now = time.monotonic()
+        until = now if now < self._in_vain_until else now + PASSING_SECONDS
+        while True:
+            count = self._state.changes.count
+            gang = self.look(pod, names)
+            left = until - time.monotonic()
+            if gang.standing is not Standing.AWAITED:
+                return gang
+            if left <= 0:
+                self._in_vain_until = max(self._in_vain_until, until + IN_VAIN_SECONDS)
+                return gang
+            self._state.changes.wait(count, left)
 
     def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
         """The gang of a pod; which nodes the pod is offered is recorded where it was asked about to
@@ -125,6 +153,8 @@ class GangViews:
         # 3. The pod has a reservation: its node, where that is offered.
         held = state.reservation_for(pod, replica)
         if held is not None and held.node in names:
+            if self._may_lose_room(replica.job_uid, now):
+                return GangView(Standing.AWAITED, reason=_AWAITED)
             state.assume(pod, held, now)
             return GangView(Standing.PLANNED, (held.node,))
 
@@ -172,7 +202,8 @@ class GangViews:
                 return GangView(Standing.JUST_BOUND, reason=_JUST_BOUND)
             kept, taken = left, tuple(name for name in taken if name not in full)
             if kept:
-                state.unseen.passed(pod, now.monotonic + state.config.binding_seconds)
+                refused = {*names} - {*kept} if len(kept) < len(names) else ()
+                state.unseen.passed(pod, refused, now.monotonic, state.config.binding_seconds)
             else:
                 state.unseen.not_passed(pod.uid)
         if taken:
@@ -195,6 +226,13 @@ class GangViews:
         if reservations.passing and reservations.may_be_taken(job_uid, now.monotonic):
             return GangView(Standing.PASSED)
         return None
+
+    def _may_lose_room(self, job_uid: str, now: Instant) -> bool:
+        state = self._state
+        if not state.config.bind_gangs or state.reservations.is_begun(job_uid):
+            return False
+        nodes = {held.node for held in state.reservations.ledger.of_job(job_uid)}
+        return state.unseen.may_take(nodes, now.monotonic)
 
     def _unplanned(
         self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Instant
@@ -263,6 +301,7 @@ _ANSWERED: Final = frozenset(
         Standing.RESCALING,
         Standing.PREEMPTING,
         Standing.PASSED,
+        Standing.AWAITED,
         Standing.PLANNED,
     }
 )

@@ -164,8 +164,7 @@ class EventHandlers:
         """kube-scheduler may be binding a pod of no job since before this process began."""
         ours = pod.replica is None and pod.scheduler_name in self._state.queue.schedulers
         if ours and is_waiting(pod) and (pod.has_rules or not pod.refused):
-            until = now + self._state.config.binding_seconds
-            self._state.unseen.passed(pod, until, since_start=True)
+            self._state.unseen.perhaps_passed(pod, now, self._state.config.binding_seconds)
 
     def _release_bound(self, pod: Pod, replica: ReplicaId, now: float) -> None:
         state = self._state

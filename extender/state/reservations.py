@@ -262,11 +262,12 @@ class Reservations:
         for job_uid in self.ledger.jobs_on(node):
             if job_uid not in priorities:
                 priorities[job_uid] = self._cluster.priority_of(job_uid)
-            if priorities[job_uid] < priority and not self._is_placed_in_part(job_uid):
+            if priorities[job_uid] < priority and not self.is_begun(job_uid):
                 left += self.reserved(node) - self.reserved(node, besides=job_uid)
         return left
 
-    def _is_placed_in_part(self, job_uid: str) -> bool:
+    def is_begun(self, job_uid: str) -> bool:
+        """Return whether a pod of the job is bound, or is answered with its node."""
         pods = self._cluster.pods_of(job_uid).values()
         return any(
             not pod.leaving and (pod.node is not None or pod.replica in self.assumed)

@@ -31,6 +31,10 @@ QUIET_SECONDS: Final = 10.0
 """How long after the last event of a pod the watch is taken to be late: a gang that is new, or for
 which room has appeared, comes with events."""
 
+SOON_SECONDS: Final = 10.0
+"""How long no gang is begun on room that a pod of no job may be about to take; one whose binding
+takes longer waits for a volume, and kube-scheduler knows its node."""
+
 UNKNOWN_SECONDS: Final = 60.0
 """How long a binding of which the watch shows nothing may still come: no request lasts longer."""
 
@@ -46,6 +50,10 @@ class _Passing(NamedTuple):
     resources: Resources
     constraints: NodeConstraints
     until: float
+    since: float = float("-inf")
+    refused: frozenset[str] = frozenset()
+    """Nodes that it was refused: what is reserved there was reserved before it was asked about."""
+
     since_start: bool = False
     """Whether only a process before this one may have answered about it."""
 
@@ -97,10 +105,18 @@ class UnseenBindings:
 
     # --- what kube-scheduler places
 
-    def passed(self, pod: Pod, until: float, *, since_start: bool = False) -> None:
-        """kube-scheduler was answered nodes for a pod of no job; ``since_start``: perhaps, by the
-        process before this one."""
-        self._passing[pod.uid] = _Passing(pod.resources, pod.constraints, until, since_start)
+    def passed(self, pod: Pod, refused: Iterable[str], now: float, seconds: float) -> None:
+        """kube-scheduler was answered nodes for a pod of no job, not those that are ``refused``;
+        its binding comes within so many seconds."""
+        self._passing[pod.uid] = _Passing(
+            pod.resources, pod.constraints, now + seconds, now, frozenset(refused)
+        )
+
+    def perhaps_passed(self, pod: Pod, now: float, seconds: float) -> None:
+        """The process before this one may have answered nodes for a pod of no job."""
+        self._passing[pod.uid] = _Passing(
+            pod.resources, pod.constraints, now + seconds, since_start=True
+        )
 
     def not_passed(self, pod_uid: str) -> None:
         """kube-scheduler was answered no node: its attempt has failed, and so had the last."""
@@ -117,9 +133,28 @@ class UnseenBindings:
         """Whether all pods that may be about to go to these nodes, and those that others were
         evicted for there, fit beside ``asked`` and what is reserved for others than ``besides``."""
         self._drop_old(now)
-        if not self._passing and not self._nominated:
+        return self._leave_room(nodes, self._passing.values(), asked, besides)
+
+    def may_take(self, nodes: Iterable[str], now: float) -> bool:
+        """Whether pods that were just answered may be about to take what is reserved there: it has
+        been reserved since."""
+        self._drop_old(now)
+        soon = [each for each in self._passing.values() if now < each.since + SOON_SECONDS]
+        return bool(soon) and not all(
+            self._leave_room((node,), [each for each in soon if node not in each.refused])
+            for node in nodes
+        )
+
+    def _leave_room(
+        self,
+        nodes: Iterable[str],
+        found: Collection[_Passing],
+        asked: Resources = NONE,
+        besides: str | None = None,
+    ) -> bool:
+        if not found and not self._nominated:
             return True
-        passing, kept = _by_constraints(self._passing.values()), dict[str, Resources]()
+        passing, kept = _by_constraints(found), dict[str, Resources]()
         for uid, (node, resources) in self._nominated.items():
             if uid not in self._passing:
                 kept[node] = kept.get(node, NONE) + resources

@@ -302,8 +302,8 @@ def nodes_of(
 
 
 class TrainingJobs:
-    """Training jobs in the default namespace. At the end of the block they are deleted, and their
-    pods are gone."""
+    """Training jobs in the default namespace. At the end of the block they are deleted, and no pod
+    is left there: what a test that failed leaves would fail the next."""
 
     def __init__(
         self, cluster: LocalCluster, kinds: str = "tfjob,pytorchjob", label: str = JOB_NAME
@@ -317,6 +317,7 @@ class TrainingJobs:
 
     def __exit__(self, *_: object) -> None:
         self.delete(*self._names)
+        self._cluster.kubectl("delete", "pods", "--all", "-n", "default", "--wait=false")
         wait_until(
             "all pods are gone", lambda: not self._cluster.get("pods", "-n", "default")["items"]
         )

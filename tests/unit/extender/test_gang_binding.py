@@ -10,7 +10,12 @@ from extender.filter import FilterResult, filter_nodes
 from extender.gang_binding import BindDeadline, BindWrites, GangBinding
 from extender.planner.gang_rests import GangRests
 from extender.settings import Settings
-from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS, QUIET_SECONDS
+from extender.state.unseen_bindings import (
+    FRESH_SECONDS,
+    OTHERS_SECONDS,
+    QUIET_SECONDS,
+    SOON_SECONDS,
+)
 from optimus.jobs import NodeConstraints
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -180,12 +185,30 @@ def test_a_gang_waits_for_a_pod_that_may_be_going_to_its_nodes() -> None:
     single = cluster.other("o", 1)
     assert cluster.ask(single.name).kept == ("a",)
     first, *_ = cluster.job("j", 1, 2)
-    cluster.ask(first, ["a"])
+    answer = cluster.ask(first, ["a"])
+    assert (answer.kept, answer.cause) == ((), "passing pods"), "or a part of it would be bound"
     assert cluster.written == {}
-    assert cluster.outcomes[-1] == "passing pods"
+    assert cluster.ask(cluster.other("later", 1).name, ["a"]).kept == (), "its room is reserved"
     cluster.delete(single.name)
-    cluster.ask(first, ["a"])
+    assert cluster.ask(first, ["a"]).kept == ("a",)
     assert len(cluster.written) == 2
+
+
+def test_a_gang_does_not_wait_for_pods_that_were_refused_its_room() -> None:
+    cluster = Binding({"a": 3, "b": 1})
+    first, *_ = cluster.job("j", 1, 2)
+    cluster.plan()
+    assert cluster.ask(cluster.other("o", 1).name, ["a", "b"]).kept == ("b",)
+    assert cluster.ask(first, ["a", "b"]).kept == ("a",)
+
+
+def test_a_gang_does_not_wait_for_a_binding_that_takes_long() -> None:
+    cluster = Binding({"a": 3})
+    assert cluster.ask(cluster.other("o", 1).name).kept == ("a",)
+    first, *_ = cluster.job("j", 1, 2)
+    assert cluster.ask(first).kept == ()
+    cluster.now += SOON_SECONDS
+    assert cluster.ask(first).kept == ("a",)
 
 
 @pytest.mark.parametrize("priority", [0, SYSTEM_CRITICAL_PRIORITY])
