@@ -108,6 +108,23 @@ def test_volumes_are_folders_and_mount_paths_lead_to_them(
     assert (tmp_path / "kept" / "result").read_text() == "saved\n"
 
 
+def test_a_pod_waits_for_its_config_map_and_follows_changes(node_harness: NodeHarness) -> None:
+    mounts = [{"name": "c", "mountPath": "/c"}]
+    raw = pod(
+        script(f"cat /c/k; {SLEEP}", volumeMounts=mounts),
+        volumes=[{"name": "c", "configMap": {"name": "c"}}],
+    )
+    running = node_harness.run(raw).wait_container("waiting")
+    node_harness.api.wait(lambda: "not found" in str(running.container()["state"]))
+    node_harness.api.objects[CONFIG] = {"data": {"k": "first\n", "old": "x"}}
+    running.wait_log("first")
+    file = node_harness.folder / "pods" / "u1" / "volumes" / "c" / "k"
+    node_harness.api.objects[CONFIG] = {"data": {"k": "second\n"}}
+    running.runner.refresh()
+    assert file.read_text() == "second\n"
+    assert not file.with_name("old").exists()
+
+
 def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(
     node_harness: NodeHarness,
 ) -> None:
@@ -165,6 +182,18 @@ def test_a_declared_port_becomes_a_port_of_its_own_for_program_probe_and_reader(
     assert told["8080"] != 8080
 
 
+def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(node_harness: NodeHarness) -> None:
+    resources = {"requests": {"cpu": "3"}}
+    first = node_harness.run(pod(script(SLEEP, resources=resources), name="a", uid="a")).wait_phase(
+        "Running"
+    )
+    second = node_harness.run(
+        pod(script(SLEEP, resources=resources), name="b", uid="b")
+    ).wait_phase("Failed")
+    assert second.status["reason"] == "OutOfcpu"
+    assert first.status["phase"] == "Running"
+
+
 SIDECAR = """
 import http.server, signal, sys
 def note(text):
@@ -180,3 +209,25 @@ server = http.server.HTTPServer(
 note("side-up")
 server.serve_forever()
 """
+
+
+def test_sidecars_start_before_and_end_after_the_main_container(node_harness: NodeHarness) -> None:
+    mounts = [{"name": "out", "mountPath": "/out"}]
+    side = container(
+        "side",
+        command=[os.path.realpath("/proc/self/exe"), "-c", SIDECAR, "/out/events", "8080"],
+        restartPolicy="Always",
+        ports=[{"containerPort": 8080}],
+        startupProbe={"httpGet": {"port": 8080}, "periodSeconds": 1},
+        volumeMounts=mounts,
+    )
+    main = script("echo main >>/out/events", volumeMounts=mounts)
+    volumes = [{"name": "out", "emptyDir": {}}]
+    running = node_harness.run(
+        pod(main, init=(side,), restartPolicy="Never", volumes=volumes)
+    ).wait_phase("Succeeded")
+    events = (
+        (node_harness.folder / "pods" / "u1" / "volumes" / "out" / "events").read_text().split()
+    )
+    assert events == ["side-up", "main", "side-ends"]
+    assert running.container("side")["state"]["terminated"]["exitCode"] == 0
