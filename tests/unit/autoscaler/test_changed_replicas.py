@@ -34,7 +34,7 @@ def fail(job: FakeJob) -> None:
 
 
 def changed_text(cluster: FakeCluster) -> str:
-    (text,) = [message for _, reason, message in cluster.events if reason == "ReplicasChanged"]
+    (text,) = cluster.messages("ReplicasChanged")
     return text
 
 
@@ -53,10 +53,7 @@ def test_it_is_stopped_at_once_and_begun_again_at_its_users_counts(
     cluster.at += 1
     harness.controller.tick()
     assert job.suspended, "before the operator has acted"
-    for _ in range(15):
-        harness.run(1)
-        if job.runs == 2:
-            break
+    harness.run_till(lambda: job.runs == 2, seconds=15)
     assert (job.counts, job.runs, job.suspended) == (AFTER, 2, False)
     text = changed_text(cluster)
     assert "from 2 PS + 4 workers to 1 PS + 2 workers while it ran" in text

@@ -85,10 +85,7 @@ def test_a_job_that_must_be_saved_is_stopped_beyond_the_budget(cluster: FakeClus
     first, second, *_ = submit(cluster)
     harness.run(30)
     first.annotate(min_workers="2", max_workers="2")
-    for _ in range(60):
-        harness.run(1)
-        if first.suspended:
-            break
+    harness.run_till(lambda: first.suspended)
     second.replicas["Worker"]["replicas"] = 2
     second.annotate(min_workers="2", max_workers="2")
     harness.run(1)
