@@ -10,7 +10,6 @@ export const state = {
   at: 0,
   leads: true,
   leader: "",
-  instance: "",
   silent: 0,
   version: "",
   received: 0,

@@ -252,8 +252,9 @@ def loaded_by(program: str, *libraries: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("words", [["--help"], ["status", "--help"]], ids=" ".join)
-def test_help_loads_no_numerical_library(words: list[str]) -> None:
+@pytest.mark.parametrize("command", ["", "status", "why", "doctor"])
+def test_help_loads_no_numerical_library(command: str) -> None:
+    words = [*command.split(), "--help"]
     program = f"from optimus.cli.main import main\nmain({words!r})"
     assert loaded_by(program, "numpy", "scipy", "kubernetes") == []
 

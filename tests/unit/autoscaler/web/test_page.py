@@ -28,7 +28,7 @@ OWN = sorted(path for path in ASSETS.iterdir() if path.is_file())
 
 
 def page_of(cluster: SampleCluster | None) -> Flask:
-    feed = PageFeed("autoscaler-1", lambda: "autoscaler-1")
+    feed = PageFeed(lambda: "autoscaler-1")
     if cluster is not None:
         feed.take(cluster.copy())
     return create_page(feed, DecisionSettings(), sample_display())
