@@ -65,13 +65,16 @@ def test_the_list_shows_phase_counts_loss_goal_end_and_cpu() -> None:
     assert "  00:19        5" in row
 
 
-def test_the_list_counts_the_master_of_a_job_without_parameter_servers() -> None:
-    job = job_json()
+def test_a_job_without_parameter_servers_is_shown_by_what_trains_and_without_their_column() -> None:
+    job = job_json(target_loss="0.2")
     worker = job["spec"].pop("tfReplicaSpecs")["Worker"]
     roles = {"Master": {**worker, "replicas": 1}, "Worker": {**worker, "replicas": 3}}
     job |= {"kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": roles}}
-    answer = listed(FakeApi(jobs=[job], missing=()))
-    assert "  0  1 master + 3 workers  " in answer.text
+    api = FakeApi(jobs=[job], missing=())
+    answer = listed(api)
+    assert answer.text.splitlines()[2].split() == ["job", "phase", "workers", "cpu"]
+    assert "  1 master + 3 workers  " in answer.text
+    assert "counts  1 master + 3 workers" in shown(api).text
     (found,) = answer.value["jobs"]  # type: ignore[index]
     assert (found["workers"], found["trainers"]) == (3, 4)
 
