@@ -9,6 +9,7 @@ from optimus.interval import Action
 from optimus.jobs import Job
 from optimus.kube.contract import Phase
 from optimus.kube.errors import Malformed
+from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.profiles import ConditionType, Truth
 from optimus.kube.times import LAST_SECONDS, parse_instant
 from optimus.kube.waiting_events import JobAhead
@@ -54,6 +55,9 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     created_at: float
     profile: bool = False
     """Whether it has a TrainingProfile."""
+
+    is_resized: bool = False
+    """Whether the counts of jobs of its kind are ever changed."""
 
     ps: int | None = None
     workers: int | None = None
@@ -109,6 +113,7 @@ def row_of(copy: JobCopy) -> JobRow:
         phase=phase,
         created_at=copy.created_at,
         profile=status.phase is not None,
+        is_resized=JOB_KINDS[copy.kind].is_resized,
         ps=status.ps if counts is None else counts.ps,
         workers=status.workers if counts is None else counts.workers,
         replicas=_trainers(job),

@@ -15,9 +15,9 @@ const isUnmanaged = (row) => ["NotManaged", "LeftAlone"].includes(row.phase);
 /** Whether nothing is known of its training, and nothing will be: it has ended, or it is only placed. */
 const isUnknown = (found) => (hasEnded(found.row) || isUnmanaged(found.row)) && !found.charts.length && !found.speed;
 
-const placedOnly = (row) => (row.replicas
-  ? `It is placed as a gang. A job without PSs is not resized, and its log is not read: kubectl optimus advise ${row.name} tells when it ends.`
-  : "It is placed as a gang and not managed, since it has no goal: the annotation optimus.dl/target-loss, for example, sets one.");
+const placedOnly = (row) => (row.isResized
+  ? "It is placed as a gang and not managed, since it has no goal: the annotation optimus.dl/target-loss, for example, sets one."
+  : `It is placed as a gang. A ${row.kind} is never resized, and its log is not read: kubectl optimus advise ${row.name} tells when it ends.`);
 
 export function jobView(namespace, name) {
   const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;

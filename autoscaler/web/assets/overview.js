@@ -147,7 +147,8 @@ function line(row, name) {
 
 /** The size, and what it is going to be: "2 PS · 4 → 6 W". */
 function sizes(row) {
-  if (row.replicas || row.targetWorkers === undefined) return size(row);
+  if (row.targetWorkers === undefined) return size(row);
+  if (row.replicas) return `${size(row)} → ${row.targetWorkers} W`;
   const [ps, workers] = [[row.ps, row.targetPs], [row.workers, row.targetWorkers]].map((each) => [...new Set(each)].join(" → "));
   return `${ps} PS · ${workers} W`;
 }

@@ -22,6 +22,7 @@ from optimus.kube.job_kinds import ANY_KIND
 from optimus.kube.job_list import list_jobs
 from optimus.kube.stored_settings import ClusterSettings
 from tests.cases import cases
+from tests.harness.jobsets import jobset_json, train_steps
 from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, refusal, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -123,6 +124,12 @@ def test_jobs_without_a_goal_or_a_profile_are_said_to_be_so() -> None:
         "no goal: the annotation optimus.dl/target-loss" in shown(FakeApi(jobs=[job_json()])).text
     )
     assert "has no TrainingProfile yet" in shown(FakeApi()).text
+    never = jobset_json("j", *train_steps(2), annotations={"optimus.dl/target-loss": "0.2"})
+    api = FakeApi(jobs=[{**never, "kind": "JobSet"}], missing=("tfjobs", "mxjobs", "pytorchjobs"))
+    assert "1 NotManaged" in listed(api).text
+    said = "it is only placed, as a JobSet is never resized; optimus advise j tells"
+    assert said in shown(api).text
+    assert said in job_forecast.answer_of(what_if.view_of(api, "ns", "j")).text
 
 
 def test_a_profile_of_another_job_of_the_name_counts_for_nothing() -> None:

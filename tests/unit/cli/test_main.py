@@ -209,6 +209,7 @@ sys.exit(main())
         "no file": (["evaluate", "thing"], "optimus evaluate thing: the following arguments"),
         "a slip of the pen": (["evalute"], "there is no 'evalute'; did you mean evaluate?"),
         "in a group": (["evaluate", "thign"], "there is no 'thign'; did you mean thing?"),
+        "in an option": (["evaluate", "thing", "f", "--js"], "'--js'; did you mean --json?"),
         "something else": (["pause"], "there is no 'pause'; expected: evaluate"),
     },
 )
