@@ -156,6 +156,9 @@ def test_it_is_asked_what_more_workers_would_mean(browser: Browser, page: Served
     cell = "document.querySelectorAll('.surface tbody tr')[2].querySelectorAll('td')[3]"
     browser.value(f"{cell}.click()")
     browser.wait("document.querySelector('.what-if-main')?.textContent.includes('3 PS · 4 W')")
+    go(browser, page, "#/jobs/team-b/seq2seq-13", ".what-if-result p")
+    waits = browser.value("document.querySelector('.what-if-result').textContent")
+    assert re.match(r"Now: done [\d hm]+ after it trains again\.", waits)
     assert browser.complaints == []
 
 
