@@ -38,7 +38,6 @@ class Update(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     leader: str
     silent_seconds: float
     """For how long the API server has been silent; 0 within the limit."""
-    nodes: int
     rows: list[msgspec.Raw]
     gone: list[str]
     cluster: tuple[Use, ...]
@@ -159,7 +158,6 @@ class PageFeed:
             leads=copy.leads,
             leader=self._leader(),
             silent_seconds=silent if silent > self._silent_limit_seconds else 0.0,
-            nodes=len(copy.observation.snapshot.nodes),
             rows=[row.row for row in self._rows.values() if row.version > seen],
             gone=[] if reset else [uid for version, uid in self._gone if version > seen],
             cluster=self._history.present,

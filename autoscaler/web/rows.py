@@ -80,7 +80,6 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     ends_at: float | None = None
     action: str = ""
     reason: str = ""
-    decided_at: float | None = None
     waits: Waits | None = None
     needs: str = ""
     """Why somebody has to look at it, as a sentence; empty where nobody has to."""
@@ -88,7 +87,6 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     rank: int = 0
     """The more urgent that is, the lower; 0: nobody has to look."""
 
-    recommends: bool = False
     priority: int = 0
     rescales: int = 0
     saved: float | None = None
@@ -131,11 +129,9 @@ def row_of(copy: JobCopy) -> JobRow:
         ends_at=_end(copy, remaining, decided_at),
         action=_action(copy),
         reason=(status.reason or copy.failure or copy.message)[:_LONGEST],
-        decided_at=decided_at,
         waits=waits,
         needs=needs[:_LONGEST],
         rank=rank,
-        recommends=status.recommended is not None,
         priority=0 if job is None else job.priority,
         rescales=status.rescales,
         saved=None if status.books is None else status.books.saved_seconds,

@@ -32,7 +32,6 @@ function take(update) {
   }
   Object.assign(state, {
     cluster: update.cluster,
-    nodes: update.nodes,
     at: update.at,
     leads: update.leads,
     leader: update.leader,

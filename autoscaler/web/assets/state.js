@@ -6,7 +6,6 @@ export const state = {
   use: [],
   useSpacing: 1,
   cluster: [],
-  nodes: 0,
   at: 0,
   leads: true,
   leader: "",
