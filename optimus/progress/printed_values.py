@@ -316,7 +316,7 @@ _FRACTION: Final = re.compile(
 )
 """``epoch=1.25``, ``Epoch: 1.25/3``, ``1.25 epochs``."""
 _EPOCH_BEHIND: Final = re.compile(
-    r"\W{0,8}(\d{1,9})(?:\s?/\s?(\d{1,9}))?(?:st|nd|rd|th)?[\s*]{0,4}epoch\b"
+    r"\W{0,8}(\d{1,9})(?:\s?/\s?(\d{1,9}))?(?:st|nd|rd|th)?[\s*]{0,4}epochs?\b"
     r"(?::\w{1,16}:(?:\d{1,15}-)?(\d{1,15})batch)?",
     re.IGNORECASE,
 )
@@ -346,6 +346,10 @@ _GLOBAL: Final = re.compile(
     r"\bglobal[_ -]?steps?(?:[\s:#=\[(]{0,8})(\d{1,15})(?![\d.,]*\d)(?:\s?(?:/|of)\s?(\d{1,15}))?",
     re.IGNORECASE,
 )
+_STEP: Final = re.compile(
+    r"\b(?:steps?|updates?)[\s:#=]{0,4}(\d{1,15})(?![\d.,]*\d|\s?[/%])", re.IGNORECASE
+)
+"""A step beside a fraction of an epoch."""
 _AT_END: Final = re.compile(
     r"[)\]|]\s{1,4}(\d{1,15})/(\d{1,15})\s{0,8}$|(?<!%)\s\[\s{0,12}(\d{1,15})/(\d{1,15})\]\s{0,8}$"
 )
@@ -413,6 +417,8 @@ def _by_words(text: str, place: Place) -> None:
     has_epoch = "epoch" in lowered
     epoch = _EPOCH.search(text) if has_epoch or "ep" in lowered or "pass" in lowered else None
     if has_epoch and _by_epochs_done(text, place, is_named=epoch is not None):
+        beside = _STEP.search(text) if place.done is not None else None
+        place.step = int(beside[1]) if beside is not None else None
         return
     if epoch is not None:
         place.epoch, place.epochs = int(epoch[1]), int(epoch[2]) if epoch[2] else None

@@ -24,9 +24,15 @@ _RULE: Final = re.compile(r"[\s|:+=-]{1,400}")
 _LABEL: Final = re.compile(r"^[\w .-]{1,40}:\s")
 _YOLO: Final = ("gpu_mem", "GPU_mem")
 _NO_VALUES: Final = frozenset({"all", "labels", "img_size", "instances", "size", *_YOLO})
+_BORDERS: Final = str.maketrans("│┃║" + "─━═┼╇╪├┡╞└┗┏┤┩┓┘┛┬┳┴┻", "|" * 3 + "-" * 21)
 _SUMMARIES: Final = ("__MIN", "__MAX")
 """W&B's columns beside that of a metric."""
 _MOST_COLUMNS: Final = 64
+
+
+def in_ascii(text: str) -> str:
+    """A line with the borders that are drawn around cells as ``|`` and ``-``."""
+    return text if text.isascii() else text.translate(_BORDERS)
 
 
 def header(text: str) -> tuple[str, ...]:

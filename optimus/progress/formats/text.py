@@ -70,6 +70,9 @@ _DARKNET: Final = re.compile(rf"\s{{0,8}}(\d{{1,15}}): ({NUMBER}), {NUMBER} avg(
 _WHOLE: Final = re.compile(r"^train(?:ing)?\b(?! step)", re.IGNORECASE)
 _CHECKPOINT: Final = re.compile(r"\bcheckpoint(?:_step)?=(\d{1,15})\b")
 _SPEEDS: Final = ("samples_per_sec", "samples_per_second", "examples/sec")
+_NAMED: Final = re.compile(r"\b(?:name|key|tag|metric)[=:] ?\"?([A-Za-z][\w./-]{0,63})")
+_VALUE: Final = re.compile(r"\bvalue[=:]")
+"""``metric=loss step=10 value=0.5``: the name is a value of its own."""
 _LEARN: Final = re.compile(r"\blearn: ")
 
 
@@ -123,6 +126,8 @@ def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
         # CatBoost names the sides and not the metric, which is the loss function.
         words = _LEARN.sub("loss: ", text.partition("\tbest:")[0])
         words = words.replace("\ttest: ", "\ttest_loss: ")
+    if "value" in text and (named := _NAMED.search(text)) and describe(named[1]).is_metric:
+        words = _VALUE.sub(f"{named[1]}=", words)
     values, evaluated = printed_values(words.replace("'s ", "_"))
     if evaluated:
         evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
@@ -204,7 +209,7 @@ def _place_alone(text: str, values: dict[str, float]) -> ParsedLine | None:
             saved=SavedCheckpoint(step=int(saved[1])) if saved else None,
         )
     if match := _STEP_HEADER.match(text):
-        return ParsedLine(heading=int(match[1]))
+        return ParsedLine(heading=int(match[1]), declared=place_in(text).declared)
     if not _EPOCH_HEADER.match(text) or (place := place_in(text)).epoch is None:
         return None
     if place.step is not None and not place.loose:
