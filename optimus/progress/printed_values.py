@@ -50,6 +50,8 @@ VALUE: Final = rf"{_SPACED}{NUMBER}{_UNIT}(?!\s?%\|)"
 """A number that may be the value of a name: no time, and not the percent of a progress bar."""
 
 _FULL_WIDTH: Final = re.compile("[！-～]")
+_DRAWN: Final = re.compile("[━╸╺]{2,}")
+"""The bar of rich."""
 _FOREIGN: Final = re.compile(r"(?![0-9])\d")
 _ASCII: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _WRAPPED: Final = re.compile(
@@ -97,6 +99,7 @@ def plain(text: str) -> str:
 
 def _in_ascii(text: str) -> str:
     """Full-width punctuation, and the digits and separators of other scripts, in ASCII."""
+    text = _DRAWN.sub(" ", text)
     if _FULL_WIDTH.search(text) is not None:
         text = text.translate(_ASCII)
     if _FOREIGN.search(text) is None:
@@ -295,7 +298,7 @@ class Place:
 
 _NUMBERED: Final = r"(?:[_ ](?:idx|index|id|no\.?|num|number))?"
 _EPOCH: Final = re.compile(
-    rf"\b(?:epochs?|ep|pass){_NUMBERED}(?:\s?\((?:train|val|test)\))?(?:[\s:#.=\[(|_]{{0,8}}|\s?->\s?)"
+    rf"\b(?:epochs?|ep|pass){_NUMBERED}(?:\s?\((?:train|val|test)\))?(?:[\s:#.=\[(|_]{{0,16}}|\s?->\s?)"
     r"(?:is\s)?(\d{1,9})(?![\d.,]*\d|\s?%|\s?s\b)(?:\s?(?:/|of)\s?(\d{1,9}))?[\])]?",
     re.IGNORECASE,
 )
@@ -362,7 +365,7 @@ _BRACKETS: Final = re.compile(
 )
 _LEADING: Final = re.compile(
     r"\[\s{0,8}(\d{1,15})\s?/\s?(\d{1,15})\][\s:,|-]|\s{0,8}(\d{1,15})/(\d{1,15})[\s:,|]"
-    r"|\[(\d{1,15})\]:?\s|(\d{1,15}):\t"
+    r"|\[(\d{1,15})\]:?\s|(\d{1,15})(?::\t|it \[)"
     r"|[\[(]?([A-Za-z]{1,16})[\])]?\s?[\[(]?\s{0,8}(\d{1,15})/(\d{1,15})[\])]?(?=[\s:,])"
 )
 BAR: Final = re.compile(
