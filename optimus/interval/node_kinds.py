@@ -105,8 +105,8 @@ class OnFastestKind:
         kinds, kept, expected = dict[str, Sequence[str]](), set[str](), dict[str, LogFactors]()
         for view in views:
             uid = view.job.uid
-            expected[uid] = usual.expected(factors.get(uid, _NONE))
-            order = usual.order(factors.get(uid, _NONE))
+            expected[uid] = usual.expected(factors.get(uid, _NONE), _own_weight(view))
+            order = usual.order(factors.get(uid, _NONE), _own_weight(view))
             now = "" if view.incomplete else plan.kind_of(uid, label, schedulable=True)
             if now in order:
                 order = order[: order.index(now) + 1]
@@ -135,10 +135,10 @@ class UsualFactors:
                 logs[kind] = total / (count + _PRIOR_JOBS)
         return cls(logs, counts)
 
-    def order(self, own: LogFactors) -> tuple[str, ...]:
+    def order(self, own: LogFactors, weight: float = _OWN_WEIGHT) -> tuple[str, ...]:
         """The kinds for a job with these factors, the fastest first; none where the first and the
         last differ by no more than twice what chance explains."""
-        expected = self.expected(own)
+        expected = self.expected(own, weight)
         kinds = sorted(expected, key=lambda kind: (-expected[kind], kind))
         if len(kinds) < 2:
             return ()
@@ -146,11 +146,12 @@ class UsualFactors:
         chance = SPREAD * math.sqrt(1 / self.jobs[first] + 1 / self.jobs[last])
         return tuple(kinds) if expected[first] - expected[last] > 2 * chance else ()
 
-    def expected(self, own: LogFactors) -> LogFactors:
-        """The log factors that are expected of a job with these."""
+    def expected(self, own: LogFactors, weight: float) -> LogFactors:
+        """The log factors that are expected of a job with these, at their weight beside what is
+        usual."""
         base = _of_job(own, self.logs) if own else 0.0
         return {
-            kind: usual + _OWN_WEIGHT * (own.get(kind, usual + base) - base - usual)
+            kind: usual + weight * (own.get(kind, usual + base) - base - usual)
             for kind, usual in self.logs.items()
         }
 
@@ -176,6 +177,13 @@ class UsualFactors:
             if kinds != usual and self.logs.keys() >= {*kinds}
         }
         return KindOrders(label, usual, dict([*kept.items()][-_MOST_WORKLOADS:]))
+
+
+def _own_weight(view: JobView) -> float:
+    """All where speeds on all kinds are known and not measured."""
+    forecast = view.forecast
+    is_measured = isinstance(forecast, NotReady) or isinstance(forecast.speed, SpeedModel)
+    return _OWN_WEIGHT if is_measured else 1.0
 
 
 def _of_job(own: LogFactors, usual: LogFactors) -> float:

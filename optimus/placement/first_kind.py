@@ -1,7 +1,8 @@
 """Places a gang with its workers on the kind of nodes on which its job is expected to be fastest.
 
 It is a preference: the workers go to the first of the gang's kinds that holds them all, the PSs
-anywhere; without PSs all that trains does. Where none does, the gang goes where it would go without a preference.
+anywhere; without PSs all that trains does. Where none holds them, the gang goes where it would go
+without a preference.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,7 @@
    it lets the job meet its deadline. A job that has no forecast any more and more than its user
    gave it returns that to waiting jobs.
 4. Jobs without pods share the fragments of capacity that are left, task by task.
-5. Jobs whose counts are fixed go to faster kinds of nodes that are free.
+5. Jobs whose counts are fixed go to faster kinds of nodes.
 """
 
 import itertools
@@ -80,10 +80,7 @@ def settle(undecided: Undecided) -> Settled:
     for move in moves_to_faster_kinds(undecided, jobs):
         uid = move.job.job.uid
         kinds[uid], actions[uid] = move.kind, Action.CHANGE
-        settlement.reasons[uid] = (
-            f"its workers on nodes of the kind {move.kind}, on which it is expected to be "
-            f"{move.times:.1f} times as fast as on {move.here}"
-        )
+        settlement.reasons[uid] = move.reason
     counts, reasons = settlement.counts, settlement.reasons
     return Settled(jobs, counts, reasons, answer, memory, actions=actions, kinds=kinds, loan=loan)
 
