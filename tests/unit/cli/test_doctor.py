@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from optimus.cli.doctor import _LINES_TO_ADD
+from optimus.cli.log_doctor import _LINES_TO_ADD
 from optimus.cli.main import main
 from optimus.cli.training_log import read_progress
 from optimus.errors import NotReady
