@@ -89,6 +89,8 @@ def until_waiting(cluster: FakeCluster, harness: ControllerHarness) -> FakeJob:
     ("written", "allowed"),
     {
         "never": ({"rescale": "never"}, []),
+        "paused": ({"pause": "true"}, []),
+        "recommendations only": ({"manage": "recommend"}, []),
         "to be managed no longer": ({"target_loss": None}, []),
         "what cannot be read": ({"target_loss": "low"}, []),
         "less": ({"min_workers": "1", "max_workers": "1"}, [Counts(1, 1)]),
