@@ -383,7 +383,6 @@ def _decision_config(settings: Settings) -> DecisionConfig:
     interval = IntervalConfig(
         rescale_seconds=settings.rescale_cost_seconds,
         hysteresis_fraction=settings.least_gain_percent / 100,
-        expected_hysteresis_fraction=settings.expected_gain_percent / 100,
         cooldown_seconds=settings.rescale_spacing_seconds,
         moves_per_hour=settings.moves_per_hour,
         own_counts_first=not settings.keep_own_counts,
@@ -407,7 +406,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
             interval=interval,
             interval_seconds=settings.interval_seconds,
             early_interval_seconds=settings.early_interval_seconds,
-            expects=settings.expected_gain_percent < 100 and not settings.once,
+            expects=not (settings.measure_first or settings.once),
             pauses=policy.traits.preempts,
             kind_label=settings.node_kind_label,
         ),

@@ -173,20 +173,6 @@ def test_no_jobs_is_a_sentence() -> None:
     assert text == f"there is no {ANY_KIND} in namespace ns; -A shows all"
 
 
-@pytest.mark.parametrize("missing", ["pods", "trainingprofiles"])
-def test_what_may_not_be_read_is_said_and_the_rest_is_shown(missing: str) -> None:
-    api = training(forbidden=[missing])
-    answer = listed(api)
-    text = answer.text
-    group = {"pods": "", "trainingprofiles": ".optimus.dl"}[missing]
-    assert f"incomplete: you may not list {missing}{group} in namespace ns; ask an admin" in text
-    assert answer.status == INCOMPLETE
-    assert "j " in text
-    if missing == "pods":
-        assert "62 %" in text
-        assert "they hold" not in text
-
-
 def test_without_the_crd_of_profiles_the_command_that_installs_it_is_named() -> None:
     api = FakeApi(missing=["mxjobs", "trainingprofiles"])
     assert "kubectl apply --server-side -k manifests/crds" in listed(api).text
@@ -361,18 +347,6 @@ def test_what_if_asks_the_nodes_of_the_autoscaler() -> None:
     others, own = node("n", "64"), replace(decides(), node_selector="pool=training")
     assert asked(under(decides(), others, pool), "+40").value["fits"] is True  # type: ignore[index]
     assert asked(under(own, others, pool), "+40").value["fits"] is False  # type: ignore[index]
-
-
-def test_what_if_leaves_out_what_another_extender_accounts_for() -> None:
-    asks = job_json(target_loss="0.2")
-    for role in asks["spec"]["tfReplicaSpecs"].values():
-        requests = role["template"]["spec"]["containers"][0]["resources"]["requests"]
-        requests["nvidia.com/gpumem"] = "1000"
-    assert asked(replace(under(decides()), jobs=[asks]), "+4").value["fits"] is False  # type: ignore[index]
-    known = replace(decides(), ignored_resources=frozenset({"nvidia.com/gpumem"}))
-    found = asked(replace(under(known), jobs=[asks]), "+4")
-    assert found.value["fits"] is True  # type: ignore[index]
-    assert "It requests 4 cpu more." in found.text
 
 
 def test_what_if_says_that_nodes_have_no_place_or_may_not_be_read() -> None:
