@@ -24,7 +24,7 @@ from optimus.kube.job_list import list_jobs
 from optimus.kube.stored_settings import ClusterSettings
 from tests.cases import cases
 from tests.harness.jobsets import jobset_json, train_steps
-from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, refusal, stored_state
+from tests.unit.cli.fake_api import FakeApi, pod, profile, refusal, stored_state
 from tests.unit.kube.job_json import job_json
 
 TRAINS: dict[str, Any] = {
@@ -318,21 +318,6 @@ def under(settings: ClusterSettings | None, *nodes: dict[str, Any], **record: An
             "training.kubeflow.org/replica-index": str(index),
         }
     return FakeApi(profiles=[stored], pods=pods, nodes=nodes or [node("n", "64")])
-
-
-def test_what_if_assumes_the_restart_and_the_least_gain_of_the_autoscaler() -> None:
-    found = asked(under(decides(rescale_seconds=2.0)), "6", ps="+1")
-    assert found.value["rescaleSeconds"] == 2.0  # type: ignore[index]
-    assert found.value["notKnown"] == []  # type: ignore[index]
-    assert "Optimus would not move it" not in found.text
-    found = asked(under(decides(rescale_seconds=2.0, hysteresis_fraction=0.99)), "6", ps="+1")
-    assert (
-        "Optimus would not move it by itself: 3 PS + 6 workers are expected to save " in found.text
-    )
-    assert "a move needs more than 99% (a restart costs 2 s)" in found.text
-    cooldown = decides(cooldown_seconds=3600.0)
-    moved = asked(under(cooldown, last_rescaled_at=NOW - 600, rescales=1), "+4")
-    assert "cooldown: rescaled 600 s ago; next change possible in 3000 s" in moved.text
 
 
 def test_what_if_says_that_it_assumes_the_defaults_where_none_are_stored() -> None:
