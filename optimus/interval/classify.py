@@ -85,10 +85,6 @@ class IntervalConfig:
     Default: speeds are predicted to several percent, and a gain that may be noise is not worth a
     restart."""
 
-    expected_hysteresis_fraction: float = 0.05
-    """The same for a change that is decided by what is to be expected of a job, and not by a fit.
-    Unit: none. Default: the same, as one model of the speed serves both."""
-
     moves_per_hour: int = 5
     """After this many rescales within an hour a job does not grow; it still shrinks where a waiting
     job needs the room, which does not count. Default: the paper (section 7) asks for a cap and
@@ -146,10 +142,6 @@ class IntervalConfig:
     def price_seconds(self, history: JobHistory) -> float:
         """Return what a rescale costs a job: as measured, else as configured."""
         return usual_price(history.prices, self.rescale_seconds)
-
-    def least_gain_fraction(self, *, is_expected: bool) -> float:
-        """The part of its remaining time that a change must save a job beyond its price."""
-        return self.expected_hysteresis_fraction if is_expected else self.hysteresis_fraction
 
 
 def trained_seconds(progress: TrainingProgress, history: JobHistory) -> float:

@@ -114,7 +114,7 @@ def moves_to_faster_kinds(undecided: Undecided, jobs: Iterable[Classified]) -> I
         (each, kind)
         for uid, each in movable.items()
         for kind in plan.rule.kinds[uid]
-        if each.pays(kind, config.least_gain_fraction(is_expected=each.job.is_expected))
+        if each.pays(kind, config.hysteresis_fraction)
     ]
     wanted.sort(key=lambda each: (-each[0].worth(each[1]), each[0].uid, each[1]))
     moves = _Moves(plan, plan.rule.label, movable)

@@ -389,20 +389,15 @@ class Settlement:
         saving = job.saving(counts)
         if saving == math.inf:
             return saving
-        if self._gain(job, counts) <= self._least_gain(job):
+        if job.gain(counts, self.loan) <= self.config.hysteresis_fraction:
             return -math.inf
         return max(job.worth(counts, job.price_of(counts)), _LEAST_WORTH)
-
-    def _gain(self, job: Classified, counts: Counts) -> float:
-        return job.gain(counts, self.loan)
-
-    def _least_gain(self, job: Classified) -> float:
-        return self.config.least_gain_fraction(is_expected=job.is_expected)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         if job.saving(wanted) <= 0:
             return f"no other job needs the capacity that {wanted} would release"
-        return too_little_text(job, wanted, self._gain(job, wanted), self._least_gain(job))
+        gain = job.gain(wanted, self.loan)
+        return too_little_text(job, wanted, gain, self.config.hysteresis_fraction)
 
 
 def _is_donor(job: Classified, wanted: Counts) -> bool:
