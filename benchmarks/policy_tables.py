@@ -1,5 +1,5 @@
 """All policies on the same workloads, as ratios of completion times to those of ``optimus``:
-``python -m benchmarks.policy_tables [--seeds 5] [--workloads NAME ...] [--policies NAME ...]``.
+``python -m benchmarks.policy_tables [--seeds 3] [--workloads NAME ...] [--policies NAME ...]``.
 
 The answer is the table of docs/benchmarks/decisions.md. A cell is the mean of the seeds' ratios and
 its 95 % interval by Student's t; completion times are weighed where jobs have weights.
@@ -109,7 +109,7 @@ def main() -> None:
     """Print the table row by row."""
     policies = [FIXED, *(name for name in POLICIES if name != REFERENCE)]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workloads", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--policies", nargs="+", choices=policies, default=policies)
     options = parser.parse_args()
