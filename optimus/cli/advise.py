@@ -496,7 +496,7 @@ def _size(job: Job) -> str:
 
 
 def _pair(counts: Counts) -> str:
-    return f"{counts.ps} + {counts.workers}"
+    return f"{counts.ps} + {counts.workers}" if counts.ps else str(counts)
 
 
 def _unit(resource: str) -> str:

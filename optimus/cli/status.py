@@ -10,6 +10,7 @@ from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.overview import PHASE_COLOURS, jobs_table, summary, views_of
 from optimus.cli.table import table
 from optimus.errors import NotReady
+from optimus.jobs import Counts
 from optimus.times import clock, duration
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _decision(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         yield "why", f"{view.reason}{when}"
     if status.recommended is not None:
         found = status.recommended
-        yield "advised", f"{found.ps} PS + {found.workers} workers ({found.action})"
+        yield "advised", f"{Counts(found.ps, found.workers)} ({found.action})"
     if status.rescale is not None:
         change = f"{status.rescale.origin} to {status.rescale.target}"
         yield "rescale", f"in progress, {change}, step {status.rescale.step or 'not begun'}"
