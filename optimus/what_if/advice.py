@@ -14,11 +14,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from statistics import NormalDist, fmean
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from optimus.errors import NotReady
 from optimus.interval.worth import chance_of_saving
@@ -27,6 +28,7 @@ from optimus.models import Vector
 from optimus.models.convergence import LearningRateSchedule, LossCurve
 from optimus.models.forecast import (
     Forecast,
+    Speed,
     SpeedNotReady,
     TimeLeft,
     batch_rule,
@@ -54,6 +56,23 @@ _MOST_MORE: Final = 32
 """PSs, or workers, that are added at most: far from what was seen nothing is known."""
 
 _Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnSpeed:
+    """The speed of a job without PSs at its own counts; of others nothing is known."""
+
+    value: float
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """The same at all counts: it is asked for its own."""
+        return np.full(np.broadcast_shapes(np.shape(ps), np.shape(workers)), self.value)
+
+    @classmethod
+    def of(cls, job: Job, progress: TrainingProgress) -> "_OwnSpeed":
+        """As it was measured last."""
+        here = [each for each in progress.samples if each.counts == job.counts]
+        return cls(max(here, key=attrgetter("at")).steps_per_second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +162,9 @@ def advise(job: Job, progress: TrainingProgress, price_seconds: float) -> Advice
     refusal = _why_none(job, progress)
     if refusal is not None:
         return refusal
-    speed = expected_speed(job, progress)
+    speed: Speed | NotReady
+    is_compared = job.counts.ps or job.bounds.shares
+    speed = expected_speed(job, progress) if is_compared else _OwnSpeed.of(job, progress)
     if isinstance(speed, NotReady):
         return speed
     goal = job.goal or declared_goal(progress)
