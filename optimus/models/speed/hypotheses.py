@@ -41,7 +41,7 @@ _EXPECTED_ERROR: Final = 0.4
 """Relative error of their mean where nothing was measured."""
 _EXPECTED_AT: Final = tuple(Counts(2**ps, 2**workers) for ps in range(5) for workers in range(5))
 _WORKERS_ALONE: Final = tuple(Counts(0, 2**workers) for workers in range(7))
-_EXCHANGES: Final = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+_EXCHANGES: Final = (0.03, 0.1, 0.3, 1.0, 3.0)
 _LATENCIES: Final = (0.0, 0.0003, 0.003)
 _OVERLAPS: Final = (0.0, 0.8)
 _LEAST_WEIGHT: Final = 1e-4
