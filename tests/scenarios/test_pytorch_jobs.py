@@ -30,6 +30,7 @@ def pytorch_job(workers: int) -> dict[str, Any]:
     pod: dict[str, Any] = {
         "schedulerName": "optimus-scheduler",
         "nodeSelector": dict(POOL),
+        "tolerations": [{"key": "optimus.dl/training", "operator": "Exists"}],
         "terminationGracePeriodSeconds": 1,
         "volumes": [{"name": "saved", "persistentVolumeClaim": {"claimName": CLAIM}}],
         "containers": [
