@@ -81,8 +81,9 @@ def asked_counts(view: "ClusterJob", ps: Change | None, workers: Change | None) 
         present.ps if ps is None else ps.applied(present.ps),
         present.workers if workers is None else workers.applied(present.workers),
     )
-    if asked.workers < 1 or asked.ps < min(present.ps, 1):
-        raise BadInput("what-if", f"a job has at least 1 PS and 1 worker, not {asked}")
+    if asked.ps < min(present.ps, 1) or asked.workers < 1:
+        least_text = "1 PS and 1 worker" if present.ps else "1 worker"
+        raise BadInput("what-if", f"a job has at least {least_text}, not {asked}")
     if max(asked) > _MOST:
         raise BadInput("what-if", f"at most {_MOST:,} PSs and workers can be asked about: {asked}")
     return asked
