@@ -12,6 +12,7 @@ from optimus.cli import job_forecast, status, what_if
 from optimus.cli.assumptions import Assumed
 from optimus.cli.cluster import sentence_of
 from optimus.cli.command import INCOMPLETE, Answer, BadInput
+from optimus.cli.job_view import view_of
 from optimus.cli.main import main
 from optimus.cli.snapshot_reader import cluster_or_reason
 from optimus.interval import IntervalConfig
@@ -96,7 +97,7 @@ def test_a_job_without_end_harms_no_other() -> None:
     job = answer.value["jobs"][0]  # type: ignore[index]
     assert job["end"]["median"] == "9999-12-31T23:59:59Z"
     assert "end       after 9999" in shown(endless()).text
-    view = what_if.view_of(endless(), "ns", "j")
+    view = view_of(endless(), "ns", "j")
     assert "after 9999" in job_forecast.answer_of(view).text
     asked = what_if.asked_counts(view, None, what_if.change("+1"))
     assert (
@@ -129,7 +130,7 @@ def test_jobs_without_a_goal_or_a_profile_are_said_to_be_so() -> None:
     assert "1 NotManaged" in listed(api).text
     said = "it is only placed, as a JobSet is never resized; optimus advise j tells"
     assert said in shown(api).text
-    assert said in job_forecast.answer_of(what_if.view_of(api, "ns", "j")).text
+    assert said in job_forecast.answer_of(view_of(api, "ns", "j")).text
 
 
 def test_a_profile_of_another_job_of_the_name_counts_for_nothing() -> None:
@@ -270,7 +271,7 @@ def test_without_a_cluster_there_is_one_line(
 
 
 def asked(api: FakeApi, change: str, ps: str | None = None) -> Answer:
-    view = what_if.view_of(api, "ns", "j")
+    view = view_of(api, "ns", "j")
     counts = what_if.asked_counts(
         view, None if ps is None else what_if.change(ps), what_if.change(change)
     )
@@ -365,7 +366,7 @@ def test_what_if_without_a_profile_says_so() -> None:
 
 
 def test_the_forecast_of_a_job_has_its_interval_in_epochs_and_in_time() -> None:
-    found = job_forecast.answer_of(what_if.view_of(training(), "ns", "j"))
+    found = job_forecast.answer_of(view_of(training(), "ns", "j"))
     value: dict[str, Any] = json.loads(json.dumps(found.value, allow_nan=False))
     assert value["unit"] == "epochs"
     assert 14 < value["low"] < value["predicted"] < value["high"]
@@ -388,7 +389,7 @@ def test_the_forecast_of_a_job_has_its_interval_in_epochs_and_in_time() -> None:
     },
 )
 def test_a_job_without_a_forecast_says_why(api: FakeApi, part: str) -> None:
-    assert part in job_forecast.answer_of(what_if.view_of(api, "ns", "j")).text
+    assert part in job_forecast.answer_of(view_of(api, "ns", "j")).text
 
 
 def test_a_log_needs_a_goal_and_a_job_a_cluster(
