@@ -40,7 +40,7 @@ _HEADER: Final = re.compile(
 )
 _STEP_HEADER: Final = re.compile(
     rf"{_BEGINNING}(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:#=\[]{{0,16}}(\d{{1,15}})"
-    r"(?![\d.,/]*\d)",
+    r"(?![\d.,]*\d|/\d{1,15}/)",
     re.IGNORECASE,
 )
 _GLOBAL_STEP: Final = re.compile(r"--\sGLOBAL_STEP: (\d{1,15})$")
