@@ -125,6 +125,8 @@ class Run:
     node_kind: str | None = None
     evaluator: Pod | None = None
     """Its log is read, too; it trains nothing."""
+    servers: int = 0
+    """On how many nodes it trains; 0: not known."""
 
     @property
     def read(self) -> tuple[Pod, ...]:
@@ -149,7 +151,9 @@ def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -
     made_with = counts if gang is None else Counts(gang.get(Role.PS, 0), gang.get(Role.WORKER, 0))
     node_kind = _node_kind(workers or leaders, node_kinds)
     evaluator = next(iter(evaluators), None)
-    return Run((leaders or workers)[0].uid, made_with, read, node_kind, evaluator)
+    nodes = {pod.node for pod in (*leaders, *workers) if not pod.leaving}
+    servers = 0 if None in nodes else len(nodes)
+    return Run((leaders or workers)[0].uid, made_with, read, node_kind, evaluator, servers)
 
 
 def _node_kind(trainers: Sequence[Pod], node_kinds: Mapping[str, str]) -> str:
@@ -715,7 +719,8 @@ class LogPoller:
                     log.refused(_FORBIDDEN.format(pod.namespace))
                 return
             if self._is_followed(read, answer) and pod.replica is not None:
-                look = PodRun(run.name, run.node_kind, read.at, answer.truncated, answer.skipped)
+                cut = answer.truncated, answer.skipped
+                look = PodRun(run.name, run.node_kind, read.at, *cut, run.servers)
                 replica = pod.replica
                 yield from log.observing(
                     pod.name, replica.role, replica.index, run.counts, answer.lines, look

@@ -387,8 +387,9 @@ class ProgressLog:
         if kind is None or (not kind and not is_new and state.node_kind):
             # A node that is gone while its pods are still listed does not make its kind unknown.
             return
-        if kind != state.node_kind:
+        if (kind, run.servers) != (state.node_kind, state.servers):
             self._current = None
+        state.servers = run.servers
         if state.node_kind is None:
             # Samples from before the kind was determined are most likely of the same kind.
             state.samples = [replace(sample, node_kind=kind) for sample in state.samples]
@@ -708,7 +709,7 @@ class ProgressLog:
         if rate is None or unit is None or not ends:
             return None
         speed, kind = rate.steps_per_second * unit, state.node_kind or ""
-        return SpeedSample(state.counts, speed, rate.seconds, max(ends), kind)
+        return SpeedSample(state.counts, speed, rate.seconds, max(ends), kind, state.servers)
 
     def _run_seconds(self) -> float:
         return max((pod.meter.steady_seconds for pod in self._state.pods), default=0.0)

@@ -166,6 +166,8 @@ class LogState:
     """The last one that the log announced on a line of its own."""
     node_kind: str | None = None
     """The kind of the run's workers' nodes; ``None`` before it was determined."""
+    servers: int = 0
+    """On how many nodes the run trains; 0: not known."""
 
     @property
     def counts(self) -> Counts:
