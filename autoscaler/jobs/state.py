@@ -463,15 +463,15 @@ class JobState:
     def why_unwanted(self, before: Counts, target: Counts) -> str | None:
         """Why a rescale is not what the job's user wants now, as a sentence; ``None`` if it may be.
 
-        Where the counts stay there is nothing to undo, unless it is not to be stopped at all.
+        Where the counts stay there is nothing to undo, unless it is stopped for its speed alone.
         """
         record = None if self.rescale is None else self.rescale.record
         if record is not None and record.pauses and record.pause is PauseReason.GANG:
             # What its user wants protects a job no more than its priority does.
             over = self.blocks.text(BlockReason.NO_GANG_WAITS)
             return (over or None) if record.step in _NOT_BEGUN else None
-        replaces = record is not None and record.purpose is RescalePurpose.STRAGGLER
-        if before == target and not replaces:
+        is_chosen = record is not None and record.purpose.is_chosen
+        if before == target and not is_chosen:
             return None
         if self.held and record is not None and record.step in _NOT_BEGUN:
             return self.held

@@ -278,13 +278,11 @@ class ProgressLog:
         """What a read changes that brings no new line."""
         known, since = self._current, self._checkpoint_since()
         interval_seconds = self._read_interval_seconds()
-        if known is None or (
-            known.checkpoint_since == since and known.read_interval_seconds == interval_seconds
+        if known is not None and (since, interval_seconds) != (
+            known.checkpoint_since,
+            known.read_interval_seconds,
         ):
-            return
-        self._current = replace(
-            known, checkpoint_since=since, read_interval_seconds=interval_seconds
-        )
+            self._current = None
 
     def next_since(self, pod: str) -> float | None:
         """Return where to read the pod's log from, seconds since the epoch; ``None``: its start."""
