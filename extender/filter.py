@@ -79,7 +79,7 @@ def filter_nodes(
     """Exactly one of the offered nodes for a planned pod, none for a pod that has to wait."""
     gang = gangs.look(pod, names)
     if gang.standing is Standing.NOT_PLANNED:
-        gangs.wait_for_plan(pod)
+        gangs.plan(pod)
         gang = gangs.look(pod, names)
     if gang.standing is Standing.AWAITED:
         gang = gangs.wait_for_passing(pod, names)

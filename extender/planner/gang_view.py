@@ -95,10 +95,10 @@ class GangViews:
             self._state.changes.notify()
         return view
 
-    def wait_for_plan(self, pod: Pod) -> None:
-        """Wait, without the lock, until the pod's gang is planned or refused; not for long."""
+    def plan(self, pod: Pod) -> None:
+        """Plan the pod's gang, without the lock but for moments; not for long."""
         assert pod.replica is not None
-        self._planner.wait_for_plan(pod.replica.job_uid)
+        self._planner.plan_in_call(pod.replica.job_uid)
 
     def wait_for_passing(self, pod: Pod, names: Sequence[str]) -> GangView:
         """Look again once no pod of no job may be about to take room of the gang; not for long, and
@@ -190,7 +190,6 @@ class GangViews:
 
     def _passing(self, pod: Pod, names: Sequence[str], now: Instant) -> GangView:
         state = self._state
-        state.questions.record(pod, now.monotonic)
         kept, taken = state.reservations.nodes_for(pod.resources, names, pod.priority)
         if state.config.bind_gangs:
             if not state.leads and state.waits_to_lead(now):
@@ -257,9 +256,8 @@ class GangViews:
             return self._for_now(pod, Standing.INCOMPLETE, reason)
 
         # 7. No pod is answered before each was asked about, where kube-scheduler knows rules that a
-        # plan does not (some of the gang would be bound and the others could not), or where it has
-        # not asked about pods that capacity was reserved for. From the first back-off on the text
-        # is one, whether the pods are asked about again or not.
+        # plan does not: some of the gang would be bound and the others could not. From the first
+        # back-off on the text is one, whether the pods are asked about again or not.
         must_ask = bool(state.queue.pods_to_ask_about(queued.observed))
         must_ask |= job_uid in state.offers.jobs and state.offers.waits(job_uid)
         refusal = state.refusals.get(job_uid)
@@ -279,9 +277,9 @@ class GangViews:
     def _to_be_planned(
         self, pod: Pod, queued: QueuedGang, names: Sequence[str], now: Instant
     ) -> GangView:
-        # 8. The planner's thread plans it, after the gangs before it in the queue. What was
-        # reserved for a rescale was for other counts: the thread would reserve them again. A new
-        # leader reserves for rescales as it begins.
+        # 8. It is planned, after the gangs before it in the queue, once the lock is free. What was
+        # reserved for a rescale was for other counts: these would be reserved again. A new leader
+        # reserves for rescales as it begins.
         assert pod.replica is not None
         state, job_uid = self._state, pod.replica.job_uid
         is_rescaled = state.leads and job_uid in state.cluster.rescales

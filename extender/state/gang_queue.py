@@ -9,7 +9,6 @@ from typing import Final
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.gang_membership import Known, ObservedGang, observe_gang
 from extender.state.offers import Offers
-from extender.state.questions import Questions
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
@@ -64,7 +63,7 @@ class GangQueue:
     ) -> None:
         self._cluster, self._reservations, self._rescales = cluster, reservations, rescales
         self._offers, self._unknown_rules = offers, unknown_rules
-        self._clock, self._budgets, self.questions = clock, NamespaceBudgets(), Questions()
+        self._clock, self._budgets = clock, NamespaceBudgets()
         self.cached: dict[str, QueuedGang | None] = {}
         """By job UID. Whoever changes a job's pods, assumed replicas or offers drops it."""
         self.paused: dict[str, float] = {}
@@ -135,6 +134,12 @@ class GangQueue:
         self.cached.pop(job_uid, None)
         self._reservations.touch(job_uid)
 
+    def is_first_question(self, job_uid: str) -> bool:
+        """Record that kube-scheduler asks about a pod of a job; returns whether it never has."""
+        is_first = job_uid not in self.asked
+        self.asked.setdefault(job_uid, False)
+        return is_first
+
     def resume(self, job_uid: str) -> None:
         """kube-scheduler asks about a pod of a job whose reservations ran out."""
         if self.paused.get(job_uid) == float("inf"):
@@ -171,18 +176,8 @@ class GangQueue:
 
         None of a PodGroup: it stops at the first that is refused, and binds none before it has
         been answered for all. A plan is simply tried."""
-        missing = self.not_offered_yet(observed) or self._not_asked_yet(observed)
+        missing = self.not_offered_yet(observed)
         return () if missing and observed.in_group else missing
-
-    def _not_asked_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
-        """The waiting pods that kube-scheduler has never asked about, where it has to: nothing of
-        the gang is placed yet, and its namespace has no advance."""
-        gang = observed.gang
-        if self.questions.has_advance(gang.key.namespace, self._clock().monotonic):
-            return ()  # as nearly always
-        if gang.job_uid in self._cluster.rescales or any(each.node for each in gang.members):
-            return ()
-        return self.questions.not_asked(filter(is_waiting, observed.pods.values()))
 
     def not_offered_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
         """The waiting pods that are to be offered nodes before any pod of the gang is answered."""

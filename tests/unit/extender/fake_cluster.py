@@ -43,7 +43,6 @@ class FakeCluster:
             Callbacks(
                 observe_wait=self.waits.append,
                 gang_placed=self.placed.note,
-                plan_now=self.plan,
             ),
         )
         self.state, self.handlers, self.offers_check = self.parts[:3]
@@ -55,7 +54,7 @@ class FakeCluster:
             self.node(name, cpu)
 
     def plan(self) -> None:
-        """What the planner's thread does when a call waits for it."""
+        """What the planner's thread does."""
         self.planner.advance()
 
     def node(self, name: str, cpu: int, **labels: str) -> None:

@@ -235,7 +235,8 @@ def test_a_wait_is_observed_once_when_the_whole_gang_is_bound() -> None:
 
 def test_the_wait_of_a_gang_is_not_over_when_its_pods_are_deleted_or_another_leads() -> None:
     cluster = FakeCluster({"a": 4}, leads=False)
-    placed(cluster, "j")
+    for name in cluster.job("j", 1, 1):
+        cluster.bind(name, "a")
     assert cluster.waits == []
     cluster.leading.begin()
     cluster.delete(*cluster.job("k", 1, 1))

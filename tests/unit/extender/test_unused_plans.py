@@ -2,10 +2,8 @@
 
 import pytest
 
-from extender.state.questions import ADVANCE_SECONDS
+from extender.state.extender_state import UNASKED_SECONDS
 from tests.unit.extender.fake_cluster import FakeCluster
-
-AHEAD = int(ADVANCE_SECONDS)
 
 
 def held_seconds(cluster: FakeCluster, job: str, seconds: int, *asked: str, every: int = 10) -> int:
@@ -20,15 +18,10 @@ def held_seconds(cluster: FakeCluster, job: str, seconds: int, *asked: str, ever
     return held
 
 
-def submit(cluster: FakeCluster, namespace: str, job: str) -> list[str]:
-    """A job of two pods in a namespace."""
-    return cluster.job(job, 1, 1, namespace=namespace)
-
-
 def test_pods_that_are_never_asked_about_hold_nothing_after_a_few_seconds() -> None:
     cluster = FakeCluster({"a": 15})
     cluster.job("j", 1, 14)
-    assert held_seconds(cluster, "j", 1200) == AHEAD
+    assert held_seconds(cluster, "j", 1200) == UNASKED_SECONDS
 
 
 @pytest.mark.parametrize("every", [10, 70])
