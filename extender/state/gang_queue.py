@@ -8,7 +8,7 @@ from typing import Final
 
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.gang_membership import Known, ObservedGang, observe_gang
-from extender.state.offers import Offers
+from extender.state.offers import Offers, asked_as
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
@@ -180,7 +180,8 @@ class GangQueue:
         return () if missing and observed.in_group else missing
 
     def not_offered_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
-        """The waiting pods that are to be offered nodes before any pod of the gang is answered."""
+        """The waiting pods that are to be offered nodes before any pod of the gang is answered:
+        those of which none like it was."""
         job_uid, assumed = observed.gang.job_uid, self._reservations.assumed
         if not (
             observed.beyond_plan
@@ -188,12 +189,12 @@ class GangQueue:
             or self._may_have_unknown_rules(observed)
         ):
             return ()
+        pods, offers = sorted(observed.pods.items()), self._offers
+        known = {asked_as(pod) for _, pod in pods if offers.was_offered(job_uid, pod.uid)}
         return tuple(
             pod
-            for replica, pod in sorted(observed.pods.items())
-            if is_waiting(pod)
-            and replica not in assumed
-            and not self._offers.was_offered(job_uid, pod.uid)
+            for replica, pod in pods
+            if is_waiting(pod) and replica not in assumed and asked_as(pod) not in known
         )
 
     def _may_have_unknown_rules(self, observed: ObservedGang) -> bool:

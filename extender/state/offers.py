@@ -2,11 +2,11 @@
 
 kube-scheduler checks rules that a plan does not know (volumes, resource claims, other plugins): it
 leaves out the nodes that break them. Once a planned node of a gang was not offered, or where a pod
-has such rules visibly, every waiting pod of the gang is asked about before any is answered: each is
-refused once, while the nodes that it is not offered are recorded for pods like it. It is then
-planned on the others. Where it does not fit there, that holds for 1, 2, 4 ... 60 s, and then
-asked again: often it takes moments only, since kube-scheduler had not seen yet that room
-appeared. What is recorded of a node ends when the node changes.
+has such rules visibly, kube-scheduler is asked about a waiting pod of each shape before any is
+answered: it is refused once, while the nodes that it is not offered are recorded for pods like it.
+The gang is then planned on the others. Where it does not fit there, that holds for 1, 2, 4 ... 60
+s, and then asked again: often it takes moments only, since kube-scheduler had not seen yet that
+room appeared. What is recorded of a node ends when the node changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,6 +40,12 @@ def shape_of(pod: Pod) -> PodShape:
     """The shape of a replica's pod."""
     assert pod.replica is not None
     return PodShape(pod.replica.role, pod.resources, pod.constraints, pod.rules)
+
+
+def asked_as(pod: Pod) -> object:
+    """Equal for pods of a gang of which kube-scheduler is asked about one: those of one shape, but
+    for pods with rules that do not show in it."""
+    return pod.uid if pod.beyond_plan else shape_of(pod)
 
 
 @dataclass(slots=True)
@@ -83,7 +89,7 @@ class Offers:
         return known.frozen.copy()
 
     def asks(self, job_uid: str) -> bool:
-        """Return whether all pods of the job are to be offered nodes before any is answered."""
+        """Return whether pods of the job are to be offered nodes before any is answered."""
         known = self.jobs.get(job_uid)
         return known is not None and known.asks
 
@@ -174,12 +180,6 @@ class Offers:
                 known.refusals, known.waits = 0, False
                 concerned.append(uid)
         return tuple(concerned)
-
-    def forget_pod(self, job_uid: str, pod_uid: str) -> None:
-        """A pod is bound or gone."""
-        known = self.jobs.get(job_uid)
-        if known is not None:
-            known.offered.discard(pod_uid)
 
     def forget(self, job_uid: str) -> None:
         """A job has changed or is gone."""

@@ -21,7 +21,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 from tests.cases import cases
-from tests.unit.extender.fake_cluster import FakeCluster
+from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
 class CountingRule(Theorem1):
@@ -176,6 +176,25 @@ def test_a_slice_ends_in_time_and_the_rest_is_planned_in_the_next() -> None:
         sizes.append(len(cluster.planned_nodes()))
     assert sizes == [2, 4, 6, 8]
     assert len(cluster.planned_nodes()) == 10
+
+
+def test_a_call_plans_its_gang_and_those_before_it_alone() -> None:
+    cluster = FakeCluster({"a": 9})
+    before, own, behind = (cluster.job(f"j{size}", 1, size) for size in (1, 2, 3))
+    assert cluster.ask(own[0]).kept == ("a",)
+    assert {*cluster.planned_nodes()} == {*before, *own}
+    cluster.planner.advance()
+    assert {*behind} < {*cluster.planned_nodes()}
+
+
+def test_a_call_waits_for_no_long_search_of_the_thread_that_plans() -> None:
+    cluster = FakeCluster({"a": 9})
+    first, *_ = cluster.job("j", 1, 1)
+    with cluster.planner._one_slice:
+        assert reasons(cluster, first) == {"job ns/j has not been planned yet"}
+    assert reasons(cluster, first) == {"job ns/j has not been planned yet"}, "once is enough"
+    cluster.planner.advance()
+    assert cluster.ask(first).kept == ("a",)
 
 
 def test_calls_events_and_planning_from_many_threads_never_overcommit() -> None:
