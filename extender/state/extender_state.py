@@ -40,6 +40,9 @@ UNASKED_SECONDS: Final = 15.0
 """How long a reservation lasts that is made before kube-scheduler has asked about any pod of the
 gang: it tries a requeued pod within its longest back-off, which is 10 s."""
 
+UNUSED_SECONDS: Final = 600.0
+"""How long a namespace gets no such reservation after one that kube-scheduler left unused."""
+
 MOST_UNLED_SECONDS: Final = 15.0
 """How long a process that kube-scheduler asks is expected to lead soon."""
 
@@ -192,8 +195,15 @@ class ExtenderState:
     def _pause(self, job_uid: str, now: Instant, *, until_asked: bool) -> None:
         """What was reserved for a gang was not used: reserve nothing for a while, longer each time,
         or until kube-scheduler asks about a pod (a volume may be missing)."""
-        was_asked = job_uid in self.queue.asked
-        seconds = self.unused_plans.unused(job_uid, now.monotonic) if was_asked else 0.0
+        if job_uid not in self.queue.asked:
+            seconds, kept = 0.0, self.queue.unplanned_until.items()
+            namespaces = {pod.namespace for pod in self.cluster.waiting_pods(job_uid)}
+            self.queue.unplanned_until = {
+                **{name: until for name, until in kept if until > now.monotonic},
+                **dict.fromkeys(namespaces, now.monotonic + UNUSED_SECONDS),
+            }
+        else:
+            seconds = self.unused_plans.unused(job_uid, now.monotonic)
         if seconds:
             self.queue.paused[job_uid] = now.monotonic + seconds
         elif until_asked:
@@ -472,11 +482,9 @@ class ExtenderState:
     def _end_of(self, gang: Gang, now: Instant) -> float:
         """Return when a gang's reservation ends: sooner where nothing of it is placed yet and
         kube-scheduler has not asked about it."""
-        job_uid, seconds = gang.job_uid, self.config.reservation_seconds
-        was_asked = job_uid in self.queue.asked or job_uid in self.cluster.rescales
-        if not was_asked and not gang.is_in_part:
-            seconds = min(seconds, UNASKED_SECONDS)
-        return now.monotonic + seconds
+        seconds = self.config.reservation_seconds
+        is_asked = self.queue.is_asked(gang)
+        return now.monotonic + (seconds if is_asked else min(seconds, UNASKED_SECONDS))
 
     def hold_future(
         self, gang: Gang, placement: Placement, awaited: Awaited, expires_at: float

@@ -72,6 +72,9 @@ class GangQueue:
         self.asked: dict[str, bool] = {}
         """Jobs that kube-scheduler has asked about; true: also to be planned before all their pods
         exist."""
+        self.unplanned_until: dict[str, float] = {}
+        """By namespace, until when (monotonic) its gangs are planned only once they were asked
+        about: a plan that was made before was not used."""
         self.schedulers: set[str] = set()
         """The names of the schedulers that ask this process: profiles of one kube-scheduler."""
         self._unseen: dict[str, Pod] = {}
@@ -125,7 +128,7 @@ class GangQueue:
             if self._is_reserved(job_uid) and not self.asked.get(job_uid, False):
                 continue  # asked about early, a gang is planned before all its pods exist
             found = self.find(job_uid)
-            if found is not None and self._is_plannable(found.observed):
+            if found is not None and self._is_plannable(found.observed, now.monotonic):
                 queued.append(found)
         return queued
 
@@ -163,9 +166,16 @@ class GangQueue:
                 whole_jobs.add(job_uid)
         return job_uid in whole_jobs
 
-    def _is_plannable(self, observed: ObservedGang) -> bool:
+    def is_asked(self, gang: Gang) -> bool:
+        """Whether kube-scheduler has asked about a gang, or need not have."""
+        job_uid = gang.job_uid
+        return job_uid in self.asked or job_uid in self._cluster.rescales or gang.is_in_part
+
+    def _is_plannable(self, observed: ObservedGang, now: float) -> bool:
+        is_ahead = now < self.unplanned_until.get(observed.gang.key.namespace, now)
         return (
             observed.specs_known
+            and (not is_ahead or self.is_asked(observed.gang))
             and not self.is_held(observed)
             and not self._offers.waits(observed.gang.job_uid)
             and not self.pods_to_ask_about(observed)
