@@ -63,8 +63,7 @@ class WaitReason(StrEnum):
     ORDER = "order"
     """The pod's node opens once others of its gang are bound."""
     PROBE = "probe"
-    """The nominated node alone is offered, and it is not the pod's node, or not any more; or the
-    pod's node is full with others of its gang that were nominated there before."""
+    """The nominated node alone is offered, and it is not the pod's node, or not any more."""
     RESCALING = "rescaling"
     BOUND = "bound"
     JUST_BOUND = "just bound"

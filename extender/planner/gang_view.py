@@ -151,8 +151,6 @@ class GangViews:
                 return GangView(wait=WaitReason.ORDER)
             state.assume(pod, taken, now)
             return GangView((taken.node,))
-        if held.node in self._offers_check.full_of_nominated(pod):
-            return GangView(wait=WaitReason.PROBE)
         self._offers_check.rule_out(pod, held, names, now)
         return None
 
