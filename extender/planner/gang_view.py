@@ -84,7 +84,7 @@ class GangViews:
                 return gang
             self._state.changes.wait(count, left)
 
-    def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
+    def offered(self, pod: Pod, names: Sequence[str]) -> QueuedGang | None:
         """The gang of a pod; which nodes the pod is offered is recorded where it was asked about to
         show that. Under the lock."""
         assert pod.replica is not None
@@ -92,7 +92,7 @@ class GangViews:
         queued = queue.find(pod.replica.job_uid)
         missing = () if queued is None else queue.pods_to_ask_about(queued.observed)
         if pod.uid in [each.uid for each in missing]:
-            return self._offers_check.record_offer(pod, names, now)
+            return self._offers_check.record_offer(pod, names)
         return queued
 
     def _view(self, pod: Pod, names: Sequence[str], now: Instant) -> GangView:
@@ -216,7 +216,7 @@ class GangViews:
         # is not looked at while its namespace is over its budget.
         if state.queue.defers(job_uid):
             return self._for_now(pod, WaitReason.CHANGING)
-        queued = self.offered(pod, names, now)
+        queued = self.offered(pod, names)
         if queued is None or not queued.observed.complete or replica not in queued.observed.pods:
             detail = "" if queued is None else queued.observed.waits_for
             return self._for_now(pod, WaitReason.INCOMPLETE, detail)

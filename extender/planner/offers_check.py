@@ -20,7 +20,7 @@ class OffersCheck:
         self._state = state
 
     def record_offer(
-        self, pod: Pod, names: Sequence[str], now: Instant, planned: str | None = None
+        self, pod: Pod, names: Sequence[str], planned: str | None = None
     ) -> QueuedGang | None:
         """Record which nodes a pod is not offered; gives its gang as it is then.
 
@@ -29,7 +29,7 @@ class OffersCheck:
         absent = self._state.cluster.nodes.keys() - names
         full = self._state.reservations.nodes_too_full(pod.resources, absent, pod.priority)
         ruled_out = absent - full if planned is None else {*(absent - full), planned}
-        self._state.offers.record(pod, ruled_out, now.monotonic)
+        self._state.offers.record(pod, ruled_out)
         self._state.job_changed(pod.replica.job_uid)
         return self._state.queue.find(pod.replica.job_uid)
 
@@ -121,12 +121,12 @@ class OffersCheck:
         if pod.in_group:
             # None of it is bound: it is planned anew as a whole. Nodes that are full with others of
             # it are not offered either.
-            self.record_offer(pod, names, now, planned=held.node)
+            self.record_offer(pod, names, planned=held.node)
             self._state.break_plan(job_uid, also_assumed=True)
             return
         differs = self._state.offers.was_offered(job_uid, pod.uid)
         self._state.break_plan(job_uid)
-        self.record_offer(pod, names, now, planned=held.node)
+        self.record_offer(pod, names, planned=held.node)
         if differs:
             self._state.offers.offers_differ(
                 job_uid, now.monotonic, self._state.config.exclusion_seconds

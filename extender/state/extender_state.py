@@ -172,18 +172,14 @@ class ExtenderState:
             self.settled(each)
             if node is not None:
                 self.hold_assumed(each, now, self.config.reservation_seconds)
-        if (
-            node is not None
-            and was_tried
-            and self.offers.was_not_bound(replica, node, now.monotonic)
-        ):
+        if node is not None and was_tried and self.offers.was_not_bound(replica, node):
             _LOG.info(
                 "pod %s/%s: was not bound to node %s, repeatedly: the node is excluded",
                 pod.namespace,
                 pod.name,
                 node,
             )
-            self.offers.exclude(pod, node, now.monotonic)
+            self.offers.exclude(pod, node)
             self.break_plan(replica.job_uid)
             self._pause(replica.job_uid, now, until_asked=False)
 
@@ -331,7 +327,7 @@ class ExtenderState:
                 answered = pod.uid in self.answered_at and not pod.in_group
                 if pod.replica == held.replica and answered:
                     # kube-scheduler got this node and did not bind the pod: try another one.
-                    self.offers.exclude(pod, held.node, now.monotonic)
+                    self.offers.exclude(pod, held.node)
                     self.job_changed(held.replica.job_uid)
         for job_uid in {held.replica.job_uid for held in expired}:
             _LOG.warning("job %s: reservations ended before all its pods were bound", job_uid)

@@ -214,10 +214,9 @@ class GangQueue:
         may_apply = self._unknown_rules.may_apply
         return any(may_apply(constraints) for constraints in observed.constraints)
 
-    def pods_to_requeue(self, now: float) -> tuple[Pod, ...]:
-        """The pods that kube-scheduler has to be made to ask about; it asks about new ones itself.
-
-        ``now`` is monotonic."""
+    def pods_to_requeue(self, now: Instant) -> tuple[Pod, ...]:
+        """The pods that kube-scheduler has to be made to ask about; it asks about new ones
+        itself."""
         pods: list[Pod] = []
         for job_uid in self._cluster.waiting_jobs():
             if job_uid in self.paused or self._is_reserved(job_uid):
@@ -226,12 +225,8 @@ class GangQueue:
             if found is None or not found.observed.complete:
                 continue
             missing = self.pods_to_ask_about(found.observed)
-            if (
-                missing
-                and not self.is_held(found.observed)
-                and now - self._offers.begin(job_uid, now) >= NEW_POD_SECONDS
-            ):
-                pods += missing
+            if missing and not self.is_held(found.observed):
+                pods += (pod for pod in missing if now.epoch - pod.created_at >= NEW_POD_SECONDS)
         return tuple(pods)
 
     def find(self, job_uid: str) -> QueuedGang | None:
