@@ -78,9 +78,9 @@ class AutoscalerConfig:
     """Seconds that a rescale is assumed to cost, until that is measured on the job's own rescales:
     pods of cached images start in half a minute, and as much is lost before and after."""
 
-    expected_gain_percent: float = 5.0
-    """The least gain of a rescale that is decided before a forecast can be fitted, from what is
-    typical of such jobs. From 100 on, a job without a forecast is only profiled."""
+    measure_first: bool = False
+    """Whether a job without a fitted forecast is only profiled. By default it is also moved by what
+    is typical of such jobs."""
 
     rescale_spacing_seconds: float = 300.0
     """Least seconds between two rescales of one job (cooldown): half an interval, so that two early

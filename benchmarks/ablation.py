@@ -71,7 +71,7 @@ RULES: Final[Mapping[str, Adapt]] = MappingProxyType(
         "profiling runs": partial(profiling, runs=0),
         "growth limit": partial(profiling, max_replicas=_NO_CAP),
         "age limit of profiling": partial(profiling, trained_limit_seconds=_NEVER_SECONDS),
-        "least gain": partial(interval, hysteresis_fraction=0.0, expected_hysteresis_fraction=0.0),
+        "least gain": partial(interval, hysteresis_fraction=0.0),
         "cooldown": partial(interval, cooldown_seconds=0.0, young_cooldown_seconds=0.0),
         "cap of moves": partial(interval, moves_per_hour=_NO_CAP),
         "logarithm of remaining time": partial(interval, fairness=None),

@@ -193,7 +193,6 @@ def faster_driver(measures: bool = True) -> DriverConfig:
     interval = IntervalConfig(
         rescale_seconds=usual.rescale_cost_seconds / FASTER,
         hysteresis_fraction=usual.least_gain_percent / 100,
-        expected_hysteresis_fraction=usual.expected_gain_percent / 100,
         cooldown_seconds=usual.rescale_spacing_seconds / FASTER,
         moves_per_hour=round(usual.moves_per_hour * FASTER),
         profiling=ProfilingConfig(

@@ -85,10 +85,6 @@ class IntervalConfig:
     Default: speeds are predicted to several percent, and a gain that may be noise is not worth a
     restart."""
 
-    expected_hysteresis_fraction: float = 0.05
-    """The same for a change that is decided by what is to be expected of a job, and not by a fit.
-    Unit: none. Default: the same, as one model of the speed serves both."""
-
     moves_per_hour: int = 5
     """After this many rescales within an hour a job does not grow; it still shrinks where a waiting
     job needs the room, which does not count. Default: the paper (section 7) asks for a cap and
@@ -146,10 +142,6 @@ class IntervalConfig:
     def price_seconds(self, history: JobHistory) -> float:
         """Return what a rescale costs a job: as measured, else as configured."""
         return usual_price(history.prices, self.rescale_seconds)
-
-    def least_gain_fraction(self, *, is_expected: bool) -> float:
-        """The part of its remaining time that a change must save a job beyond its price."""
-        return self.expected_hysteresis_fraction if is_expected else self.hysteresis_fraction
 
 
 def trained_seconds(progress: TrainingProgress, history: JobHistory) -> float:
@@ -390,7 +382,11 @@ class Classified:
         if self.objective is None or not math.isfinite(saving):
             return saving - price_seconds
         now = self.seconds(self.job.counts) or 0.0
-        return self.objective.cost(now) - self.objective.cost(now - saving + price_seconds)
+        return self.cost(now) - self.cost(now - saving + price_seconds)
+
+    def cost(self, seconds: float) -> float:
+        """Return what so many remaining seconds cost, by the objective."""
+        return seconds if self.objective is None else self.objective.cost(seconds)
 
     def why_excluded(self, counts: Counts) -> str | None:
         """Why the job may not go to these counts: its pods found no place there, or failed."""

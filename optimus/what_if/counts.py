@@ -175,7 +175,7 @@ def _why_not_moved(
     kept = _why_kept(job_class, counts)
     if kept or gain_seconds <= 0:
         return kept
-    least = settings.interval.least_gain_fraction(is_expected=forecast.is_expected)
+    least = settings.interval.hysteresis_fraction
     gain = job_class.gain(counts, FOR_EVER)
     if gain > least:
         return ""

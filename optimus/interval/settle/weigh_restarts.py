@@ -10,6 +10,7 @@
    it lets the job meet its deadline. A job that has no forecast any more and more than its user
    gave it returns that to waiting jobs.
 4. Jobs without pods share the fragments of capacity that are left, task by task.
+5. Jobs whose counts are fixed go to faster kinds of nodes.
 """
 
 import itertools
@@ -24,6 +25,7 @@ from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import why_excluded
 from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal, schedulable_capacity
 from optimus.interval.classify import (
+    Action,
     Classified,
     Eligibility,
     IntervalConfig,
@@ -32,6 +34,7 @@ from optimus.interval.classify import (
 )
 from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objectives
 from optimus.interval.node_kinds import OnFastestKind
+from optimus.interval.settle.faster_kinds import moves_to_faster_kinds
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Share, StartingJobs, in_queue_order, pools_of, share_pool
 from optimus.interval.worth import FOR_EVER, Loan, loan_until_used
@@ -72,15 +75,19 @@ def settle(undecided: Undecided) -> Settled:
     # 4. Fragments that are left
     for each in starting:
         _share_remainder(each, settlement, undecided.policy)
-    kinds = _bind_moved(undecided, settlement, jobs)
-    return Settled(
-        jobs, settlement.counts, settlement.reasons, answer, memory, kinds=kinds, loan=loan
-    )
+    kinds, actions = _bind_moved(undecided, settlement, jobs), dict[str, Action]()
+    # 5. Kinds of nodes
+    for move in moves_to_faster_kinds(undecided, jobs):
+        uid = move.job.job.uid
+        kinds[uid], actions[uid] = move.kind, Action.CHANGE
+        settlement.reasons[uid] = move.reason
+    counts, reasons = settlement.counts, settlement.reasons
+    return Settled(jobs, counts, reasons, answer, memory, actions=actions, kinds=kinds, loan=loan)
 
 
 def _bind_moved(
     undecided: Undecided, settlement: "Settlement", jobs: Iterable[Classified]
-) -> Mapping[str, str]:
+) -> dict[str, str]:
     """The kinds of nodes that jobs are moved to because they are faster there."""
     rule, kinds = undecided.plan.rule, dict[str, str]()
     if not isinstance(rule, OnFastestKind):
@@ -382,20 +389,15 @@ class Settlement:
         saving = job.saving(counts)
         if saving == math.inf:
             return saving
-        if self._gain(job, counts) <= self._least_gain(job):
+        if job.gain(counts, self.loan) <= self.config.hysteresis_fraction:
             return -math.inf
         return max(job.worth(counts, job.price_of(counts)), _LEAST_WORTH)
-
-    def _gain(self, job: Classified, counts: Counts) -> float:
-        return job.gain(counts, self.loan)
-
-    def _least_gain(self, job: Classified) -> float:
-        return self.config.least_gain_fraction(is_expected=job.is_expected)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         if job.saving(wanted) <= 0:
             return f"no other job needs the capacity that {wanted} would release"
-        return too_little_text(job, wanted, self._gain(job, wanted), self._least_gain(job))
+        gain = job.gain(wanted, self.loan)
+        return too_little_text(job, wanted, gain, self.config.hysteresis_fraction)
 
 
 def _is_donor(job: Classified, wanted: Counts) -> bool:

@@ -27,7 +27,7 @@ TUNING = Tuning(
         "rescale_cost_seconds": "1",
         "least_gain_percent": "3",
         # These tests go through all profiling runs.
-        "expected_gain_percent": "100",
+        "measure_first": "true",
         "report_seconds": "1",
     },
     extender={**QUICK_TUNING.extender, "reservation_seconds": "30"},

@@ -54,7 +54,7 @@ def test_without_a_placement_rule_counts_are_planned_by_that_of_the_policy() -> 
 
 def test_what_the_operator_sets_is_what_is_decided_by(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("autoscaler: {rescale-cost-seconds: 2, expected-gain-percent: 100}")
+    path.write_text("autoscaler: {rescale-cost-seconds: 2, measure-first: true}")
     given = f"--policy fifo --least-gain-percent 7 --config {path}"
     settings = _decision_config(parse(given.split(), {})).settings
     assert settings.policy.name == "fifo"

@@ -54,12 +54,6 @@ class TestDecision:
         assert not found.is_expected
         assert "expect" not in found.reason
 
-    @pytest.mark.parametrize(("percent", "grows"), [(15, True), (100, False)])
-    def test_an_expected_gain_has_to_be_larger(self, percent: float, grows: bool) -> None:
-        rules = IntervalConfig(expected_hysteresis_fraction=percent / 100)
-        assert (decided(alone(rules=rules)).action is Action.GROW) is grows
-        assert decided(alone(rules=rules, known={"a": steps(1000)})).action is Action.GROW
-
     def test_it_reaches_to_twice_what_was_measured_at_most(self) -> None:
         rules = IntervalConfig(profiling=ProfilingConfig(max_replicas=3))
         assert max(decided(alone(rules=rules)).counts) == 3
