@@ -273,6 +273,8 @@ class ExtenderState:
         """A pod is bound or gone: drop the answers about it."""
         self.settled(replica)
         self.queue.forget_unseen(replica.job_uid)
+        if pod.node is None:
+            self.offers.forget_pod(replica.job_uid, pod.uid)
         if not self.cluster.waiting_count(replica.job_uid):
             self.offers.forget(replica.job_uid)
         self.answered_at.pop(pod.uid, None)

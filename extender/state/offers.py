@@ -174,6 +174,12 @@ class Offers:
                 concerned.append(uid)
         return tuple(concerned)
 
+    def forget_pod(self, job_uid: str, pod_uid: str) -> None:
+        """A pod is gone; what one that is bound was offered holds for those like it."""
+        known = self.jobs.get(job_uid)
+        if known is not None:
+            known.offered.discard(pod_uid)
+
     def forget(self, job_uid: str) -> None:
         """A job has changed or is gone."""
         self.jobs.pop(job_uid, None)
