@@ -33,13 +33,7 @@ class GrowthLimit:
 
     def within(self, bounds: CountBounds) -> CountBounds:
         """The bounds of a job, and no more than this."""
-        ps, workers = self.most
-        return CountBounds(
-            min_ps=bounds.min_ps,
-            max_ps=max(min(ps, bounds.max_ps or ps), bounds.min_ps),
-            min_workers=bounds.min_workers,
-            max_workers=max(min(workers, bounds.max_workers or workers), bounds.min_workers),
-        )
+        return bounds.below(self.most)
 
 
 class _Measured(NamedTuple):
@@ -107,8 +101,4 @@ def _is_within(counts: Counts, most: Counts) -> bool:
 
 def _bounded(counts: Counts, job: Job) -> Counts:
     """At most as many as the job may have."""
-    bounds = job.bounds
-    return Counts(
-        min(counts.ps, bounds.max_ps or counts.ps),
-        min(counts.workers, bounds.max_workers or counts.workers),
-    )
+    return Counts(*map(min, counts, job.bounds.clamp(counts)))

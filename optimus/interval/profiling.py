@@ -472,7 +472,7 @@ def _worthwhile_run(
     untried = [
         each
         for each in _untried(job, measured, config)
-        if not (each.ps & (each.ps - 1) or each.workers & (each.workers - 1))
+        if not (each.ps & (each.ps - 1) or _trainers(job, each) & (_trainers(job, each) - 1))
     ]
     allowed = [job.counts, *untried]
     left = known.forecast.remaining_seconds(*np.array(allowed).T)
@@ -506,7 +506,15 @@ def _untried(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> list[
         for ps in _values(least.ps, most.ps)
         for workers in _values(least.workers, most.workers)
     )
-    return [each for each in within if each not in tried and why_excluded(excluded, each) is None]
+    return [
+        each
+        for each in within
+        if each not in tried and bounds.allow(each) and why_excluded(excluded, each) is None
+    ]
+
+
+def _trainers(job: Job, counts: Counts) -> int:
+    return counts.workers + job.bounds.leads
 
 
 def _values(least: int, most: int) -> range:

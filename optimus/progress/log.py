@@ -278,13 +278,11 @@ class ProgressLog:
         """What a read changes that brings no new line."""
         known, since = self._current, self._checkpoint_since()
         interval_seconds = self._read_interval_seconds()
-        if known is None or (
-            known.checkpoint_since == since and known.read_interval_seconds == interval_seconds
+        if known is not None and (since, interval_seconds) != (
+            known.checkpoint_since,
+            known.read_interval_seconds,
         ):
-            return
-        self._current = replace(
-            known, checkpoint_since=since, read_interval_seconds=interval_seconds
-        )
+            self._current = None
 
     def next_since(self, pod: str) -> float | None:
         """Return where to read the pod's log from, seconds since the epoch; ``None``: its start."""
@@ -389,8 +387,9 @@ class ProgressLog:
         if kind is None or (not kind and not is_new and state.node_kind):
             # A node that is gone while its pods are still listed does not make its kind unknown.
             return
-        if kind != state.node_kind:
+        if (kind, run.servers) != (state.node_kind, state.servers):
             self._current = None
+        state.servers = run.servers
         if state.node_kind is None:
             # Samples from before the kind was determined are most likely of the same kind.
             state.samples = [replace(sample, node_kind=kind) for sample in state.samples]
@@ -710,7 +709,7 @@ class ProgressLog:
         if rate is None or unit is None or not ends:
             return None
         speed, kind = rate.steps_per_second * unit, state.node_kind or ""
-        return SpeedSample(state.counts, speed, rate.seconds, max(ends), kind)
+        return SpeedSample(state.counts, speed, rate.seconds, max(ends), kind, state.servers)
 
     def _run_seconds(self) -> float:
         return max((pod.meter.steady_seconds for pod in self._state.pods), default=0.0)
