@@ -11,7 +11,7 @@ def test_a_gang_that_is_bound_in_part_keeps_its_room() -> None:
     assert reasons(cluster, urgent) == {"job ns/urgent has not been planned yet"}
     cluster.leading.begin()
     cluster.planner.advance()
-    assert reasons(cluster, urgent) == {"job ns/urgent (0 PS + 1 worker) does not fit as a whole"}
+    assert reasons(cluster, urgent) == {"job ns/urgent (1 worker) does not fit as a whole"}
     assert cluster.place(waits) == "a"
 
 
