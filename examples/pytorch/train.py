@@ -128,7 +128,9 @@ def main() -> None:
     options = parse_arguments()
     # Rank 0 ends its step before it saves, for which it needs the others.
     stop = SaveOnStop() if os.environ.get("RANK", "0") == "0" else SaveOnStop(seconds=10)
-    Trainer(options).train(stop)
+    trainer = Trainer(options)
+    trainer.train(stop)
+    trainer.torch.distributed.barrier()  # nobody's connection is closed under another's last step
 
 
 if __name__ == "__main__":

@@ -55,10 +55,12 @@ class GrowthRule:
     def limit(self, job: Job, own: Counts | None, progress: TrainingProgress) -> GrowthLimit:
         """Return how far a job may grow; ``own`` are the counts that its user set, if known."""
         confirmed, no_faster = self._confirmed(job, own or job.counts, progress)
-        twice = Counts(_REACH * confirmed.ps, _REACH * confirmed.workers)
+        twice = twice_as_many(confirmed, job.bounds)
         if job.counts in no_faster and not _is_within(job.counts, twice):
             return GrowthLimit(confirmed, twice, gives_back=True)
-        few = 0 if any(_is_within(_bounded(twice, job), each) for each in no_faster) else self.few
+        is_slower = any(_is_within(_bounded(twice, job), each) for each in no_faster)
+        # Without PSs the next server makes the exchange many times dearer: one doubling at a time.
+        few = 0 if is_slower or job.bounds.shares else self.few
         ps, workers = map(max, twice, (few, few), job.counts)
         return GrowthLimit(confirmed, Counts(ps, workers))
 
@@ -79,6 +81,11 @@ class GrowthRule:
             else:
                 no_faster.append(each.counts)
         return confirmed, no_faster
+
+
+def twice_as_many(counts: Counts, bounds: CountBounds) -> Counts:
+    """Twice the PSs, and twice the workers and what trains beside them."""
+    return Counts(_REACH * counts.ps, _REACH * counts.workers + bounds.leads)
 
 
 def _measured(job: Job, progress: TrainingProgress) -> Iterator[_Measured]:

@@ -32,6 +32,7 @@ from optimus.interval.classify import (
     trained_seconds,
     why_moved_enough,
 )
+from optimus.interval.growth import twice_as_many
 from optimus.jobs import Counts, Job, RescaleRule, alternating
 from optimus.models.expectation import value_of_measuring
 from optimus.models.experiment_design import next_sample
@@ -500,7 +501,8 @@ def _untried(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> list[
     bounds = history.bounded(job).bounds
     tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
     least, excluded = bounds.minimum, history.excluded
-    most = bounds.clamp(_widest(least, config))
+    widest = twice_as_many(job.counts, bounds) if bounds.shares else _widest(least, config)
+    most = bounds.clamp(widest)
     within = (
         Counts(ps, workers)
         for ps in _values(least.ps, most.ps)

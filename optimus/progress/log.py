@@ -19,7 +19,13 @@ from optimus.progress import value_table
 from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
 from optimus.progress.lines import Body, joined, split_prefix, whole_lines
-from optimus.progress.metric_names import ValueName, core_words, describe, is_of_training
+from optimus.progress.metric_names import (
+    ValueName,
+    core_words,
+    describe,
+    is_of_training,
+    metrics_of,
+)
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, clean
 from optimus.progress.pod_progress import (
     PodState,
@@ -248,10 +254,7 @@ class ProgressLog:
         has_own = pod.names_training or (pod.places_own and parsed.loss is None)
         is_result = rises and not is_training and has_own
         if is_result or (pod.below_evaluation and not is_training):
-            known = {
-                name: value for name, value in parsed.values.items() if describe(name).is_metric
-            }
-            parsed.evaluated = {**parsed.evaluated, **known}
+            parsed.evaluated = {**parsed.evaluated, **metrics_of(parsed.values)}
             parsed.values, parsed.beside, parsed.loss = {}, (), None
             return
         if pod.places_own:

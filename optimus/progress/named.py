@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from optimus.progress.metric_names import describe, line_names
+from optimus.progress.metric_names import describe, line_names, metrics_of
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint
 from optimus.progress.printed_values import Place, number_of
 
@@ -93,7 +93,7 @@ def read_named(
 def _evaluation(
     values: Mapping[str, float], places: Mapping[str, tuple[str, str]]
 ) -> ParsedLine | None:
-    values = {name: value for name, value in values.items() if describe(name).is_metric}
+    values = metrics_of(values)
     if not values:
         return None
     epoch = _whole(places.get("epoch", ("", ""))[1])

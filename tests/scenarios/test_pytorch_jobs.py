@@ -103,3 +103,4 @@ def test_a_pytorch_job_gets_the_workers_that_its_bounds_ask_for_and_goes_on(
     for messages in scenario.wait_events("ddp", "Rescaling", "Rescaled").values():
         assert any("3 workers" in each for each in messages), messages
         assert not any("PS" in each for each in messages), messages
+    scenario.api.delete(stored)

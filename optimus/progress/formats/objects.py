@@ -9,7 +9,7 @@ import re
 from functools import partial
 from typing import Final
 
-from optimus.progress.metric_names import EVALUATION_WORDS, describe
+from optimus.progress.metric_names import EVALUATION_WORDS, describe, metrics_of
 from optimus.progress.named import by_label, kind_of, read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.printed_values import BAR, NUMBER, Place, number_of, place_in
@@ -65,11 +65,9 @@ def _placed(parsed: ParsedLine | None, options: LogFormatOptions) -> ParsedLine 
     # Without a position and a loss it is a result: {'exact_match': 81.3, 'f1': 88.6}.
     described = [describe(name) for name in parsed.values]
     known = all(each.rises for each in described if each.is_metric)
-    return ParsedLine(evaluated={**parsed.evaluated, **_metrics(parsed)}) if known else None
-
-
-def _metrics(parsed: ParsedLine) -> dict[str, float]:
-    return {name: value for name, value in parsed.values.items() if describe(name).is_metric}
+    return (
+        ParsedLine(evaluated={**parsed.evaluated, **metrics_of(parsed.values)}) if known else None
+    )
 
 
 def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:

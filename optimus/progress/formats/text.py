@@ -11,7 +11,7 @@ within it, its values may be those of the whole epoch: the log decides."""
 import re
 from typing import Final
 
-from optimus.progress.metric_names import describe, line_names
+from optimus.progress.metric_names import describe, line_names, metrics_of
 from optimus.progress.named import line_at
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, positive
 from optimus.progress.printed_values import (
@@ -40,7 +40,7 @@ _HEADER: Final = re.compile(
 )
 _STEP_HEADER: Final = re.compile(
     rf"{_BEGINNING}(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:#=\[]{{0,16}}(\d{{1,15}})"
-    r"(?![\d.,/]*\d)",
+    r"(?![\d.,]*\d|/\d{1,15}/)",
     re.IGNORECASE,
 )
 _GLOBAL_STEP: Final = re.compile(r"--\sGLOBAL_STEP: (\d{1,15})$")
@@ -132,8 +132,7 @@ def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if "val" in text and (named := _NAMED.search(text)) and describe(named[1]).is_metric:
         words = _VALUE.sub(f"{named[1]}=", words)
     values, evaluated = printed_values(words.replace("'s ", "_"))
-    if evaluated:
-        evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
+    evaluated = metrics_of(evaluated)
     names = line_names(tuple(values))
     is_metric = names.has_metric
     if not (is_metric or evaluated or names.of_training or options.loss_metric in values):
