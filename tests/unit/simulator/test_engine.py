@@ -16,6 +16,7 @@ from optimus.allocation import (
 )
 from optimus.allocation.policy import Grant, Holding
 from optimus.interval import ProfilingConfig
+from optimus.interval.driver import DriverConfig
 from optimus.jobs import CountBounds, Counts, TargetEpochs
 from optimus.nodes import NODE_KIND_LABEL
 from optimus.placement.theorem1 import Theorem1
@@ -26,7 +27,7 @@ from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling
 from optimus.simulator.presets import WAITING, PreRun, SchedulerConfig, preset, with_pre_run
-from optimus.simulator.scheduler import LoopConfig, live_driver, rounds_driver
+from optimus.simulator.scheduler import LoopConfig, rounds_driver
 from tests.cases import cases
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
@@ -311,7 +312,7 @@ class TestCoursesByHand:
 
     def test_profiling_runs_are_restarts_that_are_counted_apart(self) -> None:
         only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
-        profiled = LoopConfig(driver=live_driver(expects=False))
+        profiled = LoopConfig(driver=DriverConfig(expects=False))
         config = replace(preset("optimus"), loop=profiled)
         found = simulate(workload(only, on=nodes(4)), config, seed=1).jobs[0]
         assert found.profiling_runs == ProfilingConfig().runs
