@@ -314,7 +314,7 @@ class TestCoursesByHand:
         only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
         profiled = LoopConfig(driver=DriverConfig(expects=False))
         config = replace(preset("optimus"), loop=profiled)
-        found = simulate(workload(only, on=nodes(4)), config, seed=1).jobs[0]
+        found = simulate(workload(only, on=nodes(8)), config, seed=1).jobs[0]
         assert found.profiling_runs == ProfilingConfig().runs
         assert found.restarts > found.profiling_runs
 
