@@ -119,7 +119,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         closing(_Logs(poller, rotation)) as logs,
         ThreadPoolExecutor(1, thread_name_prefix="last-words") as one,
         _caches(settings, client, eligibility) as caches,
-        _page(settings, instance, leadership, client) as page,
+        _page(settings, leadership, client) as page,
     ):
         reports = _Reports(instance, metrics, page)
         last_words = LastWords(LogReader(client), one)
@@ -140,7 +140,6 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
 @contextmanager
 def _page(
     settings: Settings,
-    instance: str,
     leadership: Leadership | OnlyInstance,
     client: Client,
 ) -> Iterator[PageFeed | None]:
@@ -151,7 +150,6 @@ def _page(
     limit = settings.cache_age_limit_seconds
     decisions = _decision_config(settings)
     feed = PageFeed(
-        instance,
         lambda: leadership.holder,
         silent_limit_seconds=limit,
         hold_seconds=decisions.hold_seconds,

@@ -36,10 +36,8 @@ class Update(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     at: float
     leads: bool
     leader: str
-    instance: str
     silent_seconds: float
     """For how long the API server has been silent; 0 within the limit."""
-    nodes: int
     rows: list[msgspec.Raw]
     gone: list[str]
     cluster: tuple[Use, ...]
@@ -59,7 +57,6 @@ class PageFeed:
 
     def __init__(
         self,
-        instance: str = "",
         leader: Callable[[], str] = lambda: "",
         timer: Callable[[], float] = time.monotonic,
         silent_limit_seconds: float = 120.0,
@@ -68,7 +65,7 @@ class PageFeed:
         """``silent_limit_seconds``: a cache without news for longer is out of date.
         On a quiet cluster the API server sends something about each kind once a minute.
         ``hold_seconds`` as in ``DecisionConfig``."""
-        self._instance, self._leader, self._timer = instance, leader, timer
+        self._leader, self._timer = leader, timer
         self._silent_limit_seconds, self._hold_seconds = silent_limit_seconds, hold_seconds
         self._latest: ClusterCopy | None = None
         self._arrived = threading.Event()
@@ -160,9 +157,7 @@ class PageFeed:
             at=copy.at,
             leads=copy.leads,
             leader=self._leader(),
-            instance=self._instance,
             silent_seconds=silent if silent > self._silent_limit_seconds else 0.0,
-            nodes=len(copy.observation.snapshot.nodes),
             rows=[row.row for row in self._rows.values() if row.version > seen],
             gone=[] if reset else [uid for version, uid in self._gone if version > seen],
             cluster=self._history.present,

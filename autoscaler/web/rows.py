@@ -9,6 +9,7 @@ from optimus.interval import Action
 from optimus.jobs import Job
 from optimus.kube.contract import Phase
 from optimus.kube.errors import Malformed
+from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.profiles import ConditionType, Truth
 from optimus.kube.times import LAST_SECONDS, parse_instant
 from optimus.kube.waiting_events import JobAhead
@@ -55,6 +56,9 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     profile: bool = False
     """Whether it has a TrainingProfile."""
 
+    is_resized: bool = False
+    """Whether the counts of jobs of its kind are ever changed."""
+
     ps: int | None = None
     workers: int | None = None
     replicas: dict[str, int] = {}
@@ -76,7 +80,6 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     ends_at: float | None = None
     action: str = ""
     reason: str = ""
-    decided_at: float | None = None
     waits: Waits | None = None
     needs: str = ""
     """Why somebody has to look at it, as a sentence; empty where nobody has to."""
@@ -84,7 +87,6 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     rank: int = 0
     """The more urgent that is, the lower; 0: nobody has to look."""
 
-    recommends: bool = False
     priority: int = 0
     rescales: int = 0
     saved: float | None = None
@@ -109,6 +111,7 @@ def row_of(copy: JobCopy) -> JobRow:
         phase=phase,
         created_at=copy.created_at,
         profile=status.phase is not None,
+        is_resized=JOB_KINDS[copy.kind].is_resized,
         ps=status.ps if counts is None else counts.ps,
         workers=status.workers if counts is None else counts.workers,
         replicas=_trainers(job),
@@ -126,11 +129,9 @@ def row_of(copy: JobCopy) -> JobRow:
         ends_at=_end(copy, remaining, decided_at),
         action=_action(copy),
         reason=(status.reason or copy.failure or copy.message)[:_LONGEST],
-        decided_at=decided_at,
         waits=waits,
         needs=needs[:_LONGEST],
         rank=rank,
-        recommends=status.recommended is not None,
         priority=0 if job is None else job.priority,
         rescales=status.rescales,
         saved=None if status.books is None else status.books.saved_seconds,

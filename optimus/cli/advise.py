@@ -3,14 +3,14 @@ installed there."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from optimus.allocation import NO_HISTORY
 from optimus.cli.cluster import add_arguments, add_job, connected, incomplete, status_of
 from optimus.cli.command import Answer, Implementation, Progress
-from optimus.cli.table import table
+from optimus.cli.table import columns_table
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
 from optimus.jobs import Counts, Job, Role, goal_text
@@ -68,8 +68,14 @@ class AdvisedJob:
 
     @property
     def known(self) -> Advice | None:
-        """The advice, where there is one."""
-        return self.advice if isinstance(self.advice, Advice) else None
+        """What is known of it, unless that is neither other counts nor its end."""
+        found = self.advice
+        return found if isinstance(found, Advice) and (found.is_compared or found.left) else None
+
+    @property
+    def why_not(self) -> str:
+        """Why nothing of it is known."""
+        return self.advice.no_end if isinstance(self.advice, Advice) else str(self.advice)
 
     @property
     def since(self) -> float:
@@ -159,6 +165,11 @@ class Summary:
         return [each.known for each in self.running if each.known is not None]
 
     @property
+    def compared(self) -> list[Advice]:
+        """Those of which anything is known of other counts."""
+        return [each for each in self.known if each.is_compared]
+
+    @property
     def saves(self) -> TimeLeft | None:
         """Seconds that the jobs would end earlier, of those with a known end."""
         found = [each.sooner.saves for each in self.known if each.sooner and each.sooner.saves]
@@ -178,7 +189,7 @@ class Summary:
         return {
             "running": len(self.running),
             "ended": len(self.jobs) - len(self.running),
-            "advised": len(self.known),
+            "advised": len(self.compared),
             "sooner": sum(each.sooner is not None for each in self.known),
             "larger": sum(each.larger is not None for each in self.known),
             "savesSeconds": _interval(self.saves),
@@ -190,8 +201,15 @@ class Summary:
         """In sentences."""
         running, ended = len(self.running), len(self.jobs) - len(self.running)
         over = f"; {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
-        yield f"{where}: {_many(running)} without an end yet, {len(self.known)} advised{over}."
-        if not any(each.is_compared for each in self.known):
+        found = {
+            "advised": len(self.compared),
+            "with an end alone": len(self.known) - len(self.compared),
+            "not advised": running - len(self.known),
+        }
+        said = ", ".join(f"{number} {what}" for what, number in found.items() if number)
+        have = "has" if running == 1 else "have"
+        yield f"{where}: {_many(running)} {have} not ended{said and ': '}{said}{over}."
+        if not self.compared:
             return
         sooner = sum(each.sooner is not None for each in self.known)
         saves = self.saves
@@ -201,12 +219,12 @@ class Summary:
         larger = sum(each.larger is not None for each in self.known)
         if larger:
             yield (
-                f"{larger} would finish sooner with up to twice as many PSs and workers, where"
-                " nodes have the capacity for them."
+                f"{larger} would finish sooner with up to twice as many replicas, where nodes have"
+                " the capacity for them."
             )
         for name, hours in self.hours.items():
             amount = f"{hours.median:.3g} {_unit(name)}-hours ({hours.low:.3g} to {hours.high:.3g})"
-            yield f"PSs and workers that do not help hold {amount} until their jobs end."
+            yield f"Replicas that do not help hold {amount} until their jobs end."
 
 
 def _parts(jobs: Sequence[AdvisedJob], namespace: str | None, name: str | None) -> Iterator[str]:
@@ -224,7 +242,7 @@ def _parts(jobs: Sequence[AdvisedJob], namespace: str | None, name: str | None) 
         yield _table(advised)
     others = [each for each in jobs if each.known is None and not each.is_over]
     if others:
-        yield "\n".join(["Not advised:", *(f"  {each.name}: {each.advice}" for each in others)])
+        yield "\n".join(["Not advised:", *(f"  {each.name}: {each.why_not}" for each in others)])
     notes = [f"  {each.name}: {note}" for each in jobs if not each.is_over for note in each.notes()]
     if notes:
         yield "\n".join(["To be looked at:", *notes])
@@ -233,37 +251,26 @@ def _parts(jobs: Sequence[AdvisedJob], namespace: str | None, name: str | None) 
 
 
 def _table(jobs: Sequence[AdvisedJob]) -> str:
-    rows = []
-    for each in jobs:
-        advice = each.known
-        if advice is not None:
-            rows.append(
-                (
-                    each.name,
-                    _size(advice.job),
-                    "-" if advice.done is None else f"{advice.done:.0%}",
-                    _end_text(each, advice.left) or "-",
-                    _faster(advice.sooner),
-                    _faster(advice.larger),
-                    _enough(advice),
-                )
-            )
-    headings = (
-        "job",
-        "PS + workers",
-        "done",
-        "end (UTC)",
-        "no more capacity",
-        "up to twice",
-        "enough",
-    )
-    return table("<<><<<<", headings, rows)
+    """A line for each job; a column in which no job has anything is left out."""
+    found = [(each, each.known) for each in jobs if each.known is not None]
+    has_ps = any(advice.job.counts.ps for _, advice in found)
+    columns = [
+        ("<", "job", [each.name for each, _ in found]),
+        ("<", "PS + workers" if has_ps else "size", [_size(a.job, a.job.counts) for _, a in found]),
+        (">", "done", ["-" if a.done is None else f"{a.done:.0%}" for _, a in found]),
+        ("<", "end (UTC)", [_end_text(each, advice.left) or "-" for each, advice in found]),
+        ("<", "no more capacity", [_faster(advice, advice.sooner) for _, advice in found]),
+        ("<", "up to twice", [_faster(advice, advice.larger) for _, advice in found]),
+        ("<", "enough", [_enough(advice) for _, advice in found]),
+    ]
+    return columns_table(columns)
 
 
-def _faster(found: Alternative | None) -> str:
+def _faster(advice: Advice, found: Alternative | None) -> str:
     if found is None:
         return "-"
-    return f"{_pair(found.counts)}: {found.speed_up.median:.2g} x, {found.chance:.0%}"
+    size = _size(advice.job, found.counts)
+    return f"{size}: {found.speed_up.median:.2g} x, {found.chance:.0%}"
 
 
 def _enough(advice: Advice) -> str:
@@ -271,17 +278,15 @@ def _enough(advice: Advice) -> str:
     if found is None:
         return "-"
     freed = amounts_text({advice.resource: advice.freed})
-    return f"{_pair(found.counts)}: frees {freed}, {found.chance:.0%}"
+    return f"{_size(advice.job, found.counts)}: frees {freed}, {found.chance:.0%}"
 
 
 def _how_sure(found: Sequence[Advice]) -> Iterator[str]:
     compared = [each for each in found if each.is_compared]
     if len(compared) < len(found):
         alone = len(found) - len(compared)
-        yield (
-            f"{alone} of {_many(len(found))} {'has' if alone == 1 else 'have'} no PSs: the end is"
-            " foretold at the present speed, and nothing is known of other counts."
-        )
+        who = f"{alone} of {_many(len(found))} {'has' if alone == 1 else 'have'}"
+        yield f"{'It has' if len(found) == 1 else who} no PSs: at other counts nothing is known."
     if not compared:
         return
     yield (
@@ -342,10 +347,12 @@ def _told(each: AdvisedJob, advice: Advice) -> Iterator[str]:
         ("with up to twice as much", advice.larger),
     ):
         if found is not None:
-            yield f"{name}: {_alternative_text(each, found)}"
+            size = replace(advice.job, counts=found.counts).size
+            yield f"{name}: {_alternative_text(each, size, found)}"
     if advice.leaner is not None:
         freed = amounts_text({advice.resource: advice.freed})
-        enough = f"{advice.leaner.counts}, at most 5 % later with {advice.leaner.chance:.0%}"
+        counts = replace(advice.job, counts=advice.leaner.counts).size
+        enough = f"{counts}, at most 5 % later with {advice.leaner.chance:.0%}"
         hours = each.freed_hours
         until = "" if hours is None else f", {hours.median:.3g} {_unit(advice.resource)}-hours"
         yield f"enough: {enough}; {freed} ({advice.freed_part:.0%}{until}) help nothing"
@@ -365,10 +372,10 @@ def _read_text(each: AdvisedJob, advice: Advice) -> str:
     return ", ".join([*said, f"until {clock(each.since, each.now)} UTC"])
 
 
-def _alternative_text(each: AdvisedJob, found: Alternative) -> str:
+def _alternative_text(each: AdvisedJob, size: str, found: Alternative) -> str:
     fast = found.speed_up
     text = (
-        f"{found.counts}, {fast.median:.2g} times as fast ({fast.low:.2g} to {fast.high:.2g}), "
+        f"{size}, {fast.median:.2g} times as fast ({fast.low:.2g} to {fast.high:.2g}), "
         f"sooner with {found.chance:.0%}"
     )
     end = _end_text(each, found.left)
@@ -491,12 +498,9 @@ def _durations(found: TimeLeft) -> str:
     return f"{median} ({low} to {high})"
 
 
-def _size(job: Job) -> str:
-    return _pair(job.counts) if job.counts.ps else job.size
-
-
-def _pair(counts: Counts) -> str:
-    return f"{counts.ps} + {counts.workers}"
+def _size(job: Job, counts: Counts) -> str:
+    """The job's size at these counts, as short as a table needs it."""
+    return f"{counts.ps} + {counts.workers}" if counts.ps else replace(job, counts=counts).size
 
 
 def _unit(resource: str) -> str:

@@ -1,4 +1,5 @@
-"""``optimus doctor`` without a log: whether Optimus is installed and works on the cluster.
+"""``optimus doctor``: whether Optimus is installed and works on the cluster; of a log see
+``log_doctor``.
 
 Ten checks, each with one finding and the command that remedies it. What the user has no right to
 see makes the answer incomplete; it says which rights are lacking."""
@@ -10,17 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from optimus.cli.cluster import connected
-from optimus.cli.command import INCOMPLETE, Answer
+from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.command import INCOMPLETE, Answer, Implementation, Progress
 from optimus.cli.table import table
 
 if TYPE_CHECKING:  # loaded by the check that needs them
     from optimus.kube.job_facts import JobSource
     from optimus.kube.rights import Right
 
+_LOG: Final = (
+    "a log as the trainer prints it, also packed (.gz, .xz, .bz2), or - for standard input: what is"
+    " read in it, as what, and which line of code is missing; without it the cluster is examined"
+)
 _OLDEST: Final = (1, 32)
 _SKEW_SECONDS: Final = 5.0
 _APPLY: Final = "kubectl apply --server-side -k manifests"
@@ -327,8 +333,20 @@ CHECKS: Final[Mapping[str, Callable[[Installation], Finding]]] = MappingProxyTyp
 )
 
 
-def examine(options: argparse.Namespace) -> Answer:
-    """The checks on the cluster of the options."""
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("log", type=Path, metavar="LOG", nargs="?", help=_LOG)
+    metric = "name of the training loss in the log (default: the usual)"
+    parser.add_argument("--metric", metavar="NAME", help=metric)
+    system = "the namespace of Optimus (default: optimus-system)"
+    parser.add_argument("--system-namespace", default="optimus-system", metavar="NAME", help=system)
+    add_arguments(parser)
+
+
+def _run(options: argparse.Namespace, progress: Progress) -> Answer:
+    if options.log is not None:
+        from optimus.cli.log_doctor import diagnose
+
+        return diagnose(options.log, options.metric, progress)
     with connected(options, "doctor") as cluster:
         installation = Installation(cluster.client, options.system_namespace)
         return answer_of(findings(installation), options.system_namespace)
@@ -396,3 +414,6 @@ def _lacking(found: Mapping[str, Finding], system: str) -> Iterator[str]:
 
 def _number(count: int, what: str) -> str:
     return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+
+
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -49,7 +49,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command(
         ("doctor",),
         "what is wrong with Optimus on the cluster, and how to fix it; or with a training log",
-        _module("doctor"),
+        _module("cluster_doctor"),
         watchable=True,
     ),
     Command(

@@ -50,7 +50,7 @@ def _problem(view: "ClusterJob") -> str | None:
         return "it has ended"
     if view.profile is None:
         if not view.is_managed:
-            return "it has no goal: the annotation optimus.dl/target-loss sets one"
+            return view.unmanaged_text
         return "it has no TrainingProfile yet; optimus status says more"
     if isinstance(view.forecast, NotReady):
         return str(view.forecast)
@@ -69,7 +69,7 @@ def _lines(view: "ClusterJob", found: Forecast | None, in_epochs: bool) -> Itera
         yield f"{_expected(found.time_to_goal, unit)}{_done(view)}"
     if view.end is not None:
         left = max(view.end.at - view.now, 0.0)
-        yield f"at {view.counts}: {view.end.text(view.now)} UTC, in {duration(left)}"
+        yield f"at {view.size}: {view.end.text(view.now)} UTC, in {duration(left)}"
         if found is not None and view.job is not None and not found.goal_met:
             ps, workers = view.job.counts
             late = view.forecast_at + float(found.late_seconds(ps, workers))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import Phase
+from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second, instant_of
 from optimus.kube.training_jobs import TrainingJob
@@ -98,7 +99,19 @@ class ClusterJob:
     def is_managed(self) -> bool:
         """Whether its user has set a goal, so that it is to have a profile."""
         asks = self.training_job.left_alone is not None or bool(self.training_job.problems)
-        return asks or (self.job is not None and self.job.goal is not None)
+        has_goal = asks or (self.job is not None and self.job.goal is not None)
+        return has_goal and JOB_KINDS[self.training_job.kind].is_resized
+
+    @property
+    def unmanaged_text(self) -> str:
+        """Why it is not managed, and what tells when it ends."""
+        job = self.training_job
+        why = f"a {job.submitted_kind} is never resized"
+        if JOB_KINDS[job.kind].is_resized:
+            sets = "the annotation optimus.dl/target-loss or optimus.dl/target sets one"
+            why = f"it has no goal: {sets}"
+        told = f"optimus advise {job.name} tells by its log when it ends"
+        return f"it is only placed, as {why}; {told}"
 
     @property
     def phase(self) -> str:
@@ -131,6 +144,11 @@ class ClusterJob:
         if self.status.ps is None or self.status.workers is None:
             return None
         return Counts(self.status.ps, self.status.workers)
+
+    @property
+    def size(self) -> str:
+        """Its counts; of a job without PSs all that trains: ``1 master + 3 workers``."""
+        return str(self.counts) if self.job is None else self.job.size
 
     @property
     def is_paused(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from optimus.cli.arguments import number_between, unknown_word
 from optimus.cli.command import BadInput, Command, Implementation, Item
@@ -117,6 +117,18 @@ def _fail(sentence: str) -> int:
 
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong before it says what can be called, and which word may have been meant."""
+
+    def __init__(self, **given: Any) -> None:
+        """An option is written in full: ``--policy`` is not ``--policy-config``."""
+        super().__init__(allow_abbrev=False, **given)
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        """As the base class; an option that is not known is refused here, by the command's own."""
+        found, unknown = super().parse_known_args(*given, **named)
+        if unknown and unknown[0].startswith("-"):
+            options = [each for each in self._option_string_actions if each.startswith("--")]
+            self.error(unknown_word(unknown[0].partition("=")[0], options))
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         named = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)

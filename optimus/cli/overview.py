@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from optimus.cli.table import table
+from optimus.cli.table import columns_table
 from optimus.resources import CPU
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ def jobs_table(views: "Sequence[ClusterJob]", *, with_namespace: bool) -> str:
     ]
     if with_namespace:
         columns.insert(0, ("<", "namespace", [view.training_job.namespace for view in views]))
-    shown = [column for column in columns if set(column[2]) != {"-"}]
-    rows = zip(*(cells for _, _, cells in shown), strict=True)
-    return table("".join(each[0] for each in shown), [heading for _, heading, _ in shown], rows)
+    return columns_table(columns)
 
 
 def _phase(view: "ClusterJob") -> str:
@@ -81,12 +79,16 @@ def _phase(view: "ClusterJob") -> str:
 
 
 def _count(view: "ClusterJob", index: int) -> str:
-    """``4``, or ``4 to 6`` during a rescale."""
+    """``4``, or ``4 to 6`` during a rescale; of a job without PSs none."""
     counts, status = view.counts, view.status
     target = (status.target_ps, status.target_workers)[index]
-    if counts is None:
+    if counts is None or not (counts[index] or target):
         return "-"
-    return str(counts[index]) if target in (None, counts[index]) else f"{counts[index]} to {target}"
+    return _going(counts[index], counts[index], target)
+
+
+def _going(shown: object, count: int, target: int | None) -> str:
+    return str(shown) if target in (None, count) else f"{shown} to {target}"
 
 
 def _workers(view: "ClusterJob") -> str:
@@ -94,7 +96,7 @@ def _workers(view: "ClusterJob") -> str:
     job = view.job
     if job is None or job.counts.ps or len(job.trainers) == 1:
         return _count(view, 1)
-    return job.size
+    return _going(job.size, job.counts.workers, view.status.target_workers)
 
 
 def _value_now(view: "ClusterJob") -> str:

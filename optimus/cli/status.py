@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from optimus.cli.cluster import add_arguments, add_job, connected, incomplete, status_of
 from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.overview import PHASE_COLOURS, jobs_table, summary, views_of
-from optimus.cli.table import table
+from optimus.cli.table import columns_table, table
 from optimus.errors import NotReady
+from optimus.jobs import Counts
 from optimus.times import clock, duration
 
 if TYPE_CHECKING:
@@ -92,10 +93,6 @@ _NO_PROFILE = (
     "it has no TrainingProfile yet; the autoscaler makes one within seconds, if it runs and leads:"
     " optimus doctor says"
 )
-_UNMANAGED = (
-    "it is placed and never resized, as it has no goal: the annotation optimus.dl/target-loss or"
-    " optimus.dl/target sets one"
-)
 
 
 # --- one job
@@ -156,7 +153,7 @@ def in_full(facts: "JobFacts") -> Answer:
 
 def _headline(view: "ClusterJob") -> str:
     if view.phase == "NotManaged":
-        return _UNMANAGED
+        return view.unmanaged_text
     if view.phase == "NoProfile":
         return _NO_PROFILE
     paused = "; paused by its user" if view.is_paused and not view.is_over else ""
@@ -166,9 +163,9 @@ def _headline(view: "ClusterJob") -> str:
 def _decision(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     from optimus.kube.times import instant_of
 
-    status, counts = view.status, view.counts
-    if counts is not None:
-        yield "counts", str(counts)
+    status = view.status
+    if view.counts is not None:
+        yield "counts", view.size
     if view.reason:
         at = instant_of(status.decided_at)
         is_decided = at is not None and view.reason == status.reason and view.phase != "Failing"
@@ -176,7 +173,7 @@ def _decision(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         yield "why", f"{view.reason}{when}"
     if status.recommended is not None:
         found = status.recommended
-        yield "advised", f"{found.ps} PS + {found.workers} workers ({found.action})"
+        yield "advised", f"{Counts(found.ps, found.workers)} ({found.action})"
     if status.rescale is not None:
         change = f"{status.rescale.origin} to {status.rescale.target}"
         yield "rescale", f"in progress, {change}, step {status.rescale.step or 'not begun'}"
@@ -264,17 +261,14 @@ def _rescale_value(view: "ClusterJob") -> dict[str, object] | None:
 
 
 def _sample_table(samples: "Sequence[SpeedSample]", now: float) -> str:
-    rows = [
-        (
-            sample.counts.ps,
-            sample.counts.workers,
-            f"{sample.steps_per_second:.4g}",
-            f"{sample.seconds:.0f}",
-            clock(sample.at, now),
-        )
-        for sample in samples
+    columns = [
+        (">", "PS", [str(each.counts.ps or "-") for each in samples]),
+        (">", "workers", [str(each.counts.workers) for each in samples]),
+        (">", "steps/s", [f"{each.steps_per_second:.4g}" for each in samples]),
+        (">", "over s", [f"{each.seconds:.0f}" for each in samples]),
+        (">", "at (UTC)", [clock(each.at, now) for each in samples]),
     ]
-    return table(">>>>>", ("PS", "workers", "steps/s", "over s", "at (UTC)"), rows)
+    return columns_table(columns)
 
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -15,6 +15,14 @@ def table(align: str, headings: Sequence[str], rows: Iterable[Sequence[object]])
     return "\n".join(_GAP.join(map(_padded, line, widths, align)).rstrip() for line in lines)
 
 
+def columns_table(columns: Iterable[tuple[str, str, Sequence[str]]]) -> str:
+    """The table of columns, each its side, its heading and its cells; one with nothing but ``-`` is
+    left out."""
+    shown = [column for column in columns if set(column[2]) != {"-"}]
+    sides, headings, cells = zip(*shown, strict=True)
+    return table("".join(sides), headings, zip(*cells, strict=True))
+
+
 def _lines(row: Sequence[object]) -> Iterable[tuple[str, ...]]:
     """The lines of a row: a cell may have several."""
     return zip_longest(*(str(cell).split("\n") for cell in row), fillvalue="")

@@ -48,8 +48,9 @@ _ARCHIVES: Final[tuple[tuple[str, str, bytes, _Opener], ...]] = (
 """Each with its suffix and its first bytes."""
 _MOST_UNPACKED: Final = 1 << 30
 """An archive of a few kilobytes may hold more than any memory."""
+_LEAST_STATES: Final = 20
 _MOST_STATES: Final = 200
-"""Of a line that a progress bar has rewritten more often, so many states are read."""
+"""Of a line that a progress bar has rewritten often, at most so many states are read."""
 _CONTROLS: Final = bytes(each for each in range(32) if each not in b"\b\t\n\v\f\r\x1b")
 _SAMPLE: Final = 1 << 16
 _FORMATS: Final = (
@@ -177,10 +178,10 @@ def _check_text(file: Path, content: bytes) -> None:
 
 
 def _states(line: str) -> list[str]:
-    """A line, or of one that a bar over the whole run has rewritten some states, the last too."""
-    if line.count("\r") <= _MOST_STATES:
+    """A line, or of one that a bar has rewritten some states, the last too."""
+    if line.count("\r") < _LEAST_STATES:
         return [line]
-    states = [state for state in line.split("\r") if state.strip()]
+    states = [state for state in line.split("\r") if state.strip()] or [line]
     every = -(-len(states) // _MOST_STATES)
     return states[::-every][::-1]
 

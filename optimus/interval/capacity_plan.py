@@ -250,13 +250,17 @@ class CapacityPlan:
     def kind_of(self, uid: str, label: str, *, schedulable: bool = False) -> str:
         """The kind of the nodes of a job's workers, by their label; "" where they have none, are of
         several, or, with ``schedulable``, one of the nodes takes no new pods."""
-        row_of, nodes = self.capacity.row_of, self.capacity.nodes
-        workers = (each for each in self.held.get(uid, ()) if each.replica.role is Role.WORKER)
-        held = [nodes[row_of[each.node]] for each in workers if each.node in row_of]
+        held = self.nodes_of_workers(uid)
         if schedulable and any(node.cordoned for node in held):
             return ""
         kinds = {node.labels.get(label, "") for node in held}
         return kinds.pop() if len(kinds) == 1 else ""
+
+    def nodes_of_workers(self, uid: str) -> Sequence[Node]:
+        """The node of each of a job's workers that has one."""
+        row_of, nodes = self.capacity.row_of, self.capacity.nodes
+        workers = (each for each in self.held.get(uid, ()) if each.replica.role is Role.WORKER)
+        return [nodes[row_of[each.node]] for each in workers if each.node in row_of]
 
     def take(self, node: str, resources: Resources) -> None:
         """Take room for something that is no part of a plan."""

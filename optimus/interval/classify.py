@@ -382,7 +382,11 @@ class Classified:
         if self.objective is None or not math.isfinite(saving):
             return saving - price_seconds
         now = self.seconds(self.job.counts) or 0.0
-        return self.objective.cost(now) - self.objective.cost(now - saving + price_seconds)
+        return self.cost(now) - self.cost(now - saving + price_seconds)
+
+    def cost(self, seconds: float) -> float:
+        """Return what so many remaining seconds cost, by the objective."""
+        return seconds if self.objective is None else self.objective.cost(seconds)
 
     def why_excluded(self, counts: Counts) -> str | None:
         """Why the job may not go to these counts: its pods found no place there, or failed."""

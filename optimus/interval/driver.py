@@ -691,11 +691,9 @@ class IntervalDriver:
     def _swap(
         self, cluster: ManagedCluster, histories: _Histories, free: CapacityPlan
     ) -> Iterator[BeginRescale]:
-        """Where jobs that take turns wait for each other's nodes, and nothing else is on its way
-        that could make room, they are stopped at once, and what each leaves is kept for another."""
-        if not self._takes_turns or any(
-            each.rescaling_to is not None for each in histories.values()
-        ):
+        """Where jobs wait for each other's nodes, and nothing else is on its way that could make
+        room, they are stopped at once, and what each leaves is kept for another."""
+        if any(each.rescaling_to is not None for each in histories.values()):
             return
         pending, unplaced = self.state.pending, [""]
         moving = {

@@ -9,12 +9,13 @@ and which has capacity, where kinds differ by more than chance.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Protocol, Self, runtime_checkable
 
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import JobView
 from optimus.jobs import Binding, Counts, Job
+from optimus.models.forecast import Speed
 from optimus.models.speed.model import SpeedModel
 from optimus.placement.capacity import Capacity
 from optimus.placement.first_kind import KindOrders
@@ -27,10 +28,19 @@ from optimus.placement.gang import (
     job_does_not_fit,
 )
 
+
+@runtime_checkable
+class SpeedByKind(Protocol):
+    """A speed that tells kinds of nodes apart."""
+
+    def on(self, kind: str, /) -> Speed:
+        """The speed with all workers on nodes of this kind."""
+
+
 LogFactors = Mapping[str, float]
 """By kind of nodes, the logarithm of its factor on one job's speed."""
 
-_SPREAD: Final = 0.3
+SPREAD: Final = 0.3
 """Standard deviation of a log factor around what is usual for its kind, that of its measurement
 included. Default: the prior of a factor in the speed model."""
 
@@ -61,6 +71,8 @@ class OnFastestKind:
     """By job UID, the fastest first."""
     kept: frozenset[str]
     """The UIDs of jobs that go on none but these."""
+    expected: Mapping[str, LogFactors]
+    """Of each job on each of its kinds, by UID."""
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         """As the rule: where pods are bound, the others go near them."""
@@ -90,16 +102,17 @@ class OnFastestKind:
     ) -> Self:
         """By the factors of the last jobs. A job that runs is moved to no slower kind than its
         own, unless it has lost pods or its nodes take no new ones."""
-        kinds, kept = dict[str, Sequence[str]](), set[str]()
+        kinds, kept, expected = dict[str, Sequence[str]](), set[str](), dict[str, LogFactors]()
         for view in views:
             uid = view.job.uid
-            order = usual.order(factors.get(uid, _NONE))
+            expected[uid] = usual.expected(factors.get(uid, _NONE), _own_weight(view))
+            order = usual.order(factors.get(uid, _NONE), _own_weight(view))
             now = "" if view.incomplete else plan.kind_of(uid, label, schedulable=True)
             if now in order:
                 order = order[: order.index(now) + 1]
                 kept.add(uid)
             kinds[uid] = order
-        return cls(plan.rule, label, kinds, frozenset(kept))
+        return cls(plan.rule, label, kinds, frozenset(kept), expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +135,25 @@ class UsualFactors:
                 logs[kind] = total / (count + _PRIOR_JOBS)
         return cls(logs, counts)
 
-    def order(self, own: LogFactors) -> tuple[str, ...]:
+    def order(self, own: LogFactors, weight: float = _OWN_WEIGHT) -> tuple[str, ...]:
         """The kinds for a job with these factors, the fastest first; none where the first and the
         last differ by no more than twice what chance explains."""
-        base = _of_job(own, self.logs) if own else 0.0
-        expected = {
-            kind: usual + _OWN_WEIGHT * (own.get(kind, usual + base) - base - usual)
-            for kind, usual in self.logs.items()
-        }
+        expected = self.expected(own, weight)
         kinds = sorted(expected, key=lambda kind: (-expected[kind], kind))
         if len(kinds) < 2:
             return ()
         first, last = kinds[0], kinds[-1]
-        chance = _SPREAD * math.sqrt(1 / self.jobs[first] + 1 / self.jobs[last])
+        chance = SPREAD * math.sqrt(1 / self.jobs[first] + 1 / self.jobs[last])
         return tuple(kinds) if expected[first] - expected[last] > 2 * chance else ()
+
+    def expected(self, own: LogFactors, weight: float) -> LogFactors:
+        """The log factors that are expected of a job with these, at their weight beside what is
+        usual."""
+        base = _of_job(own, self.logs) if own else 0.0
+        return {
+            kind: usual + weight * (own.get(kind, usual + base) - base - usual)
+            for kind, usual in self.logs.items()
+        }
 
     def orders(
         self,
@@ -161,6 +179,13 @@ class UsualFactors:
         return KindOrders(label, usual, dict([*kept.items()][-_MOST_WORKLOADS:]))
 
 
+def _own_weight(view: JobView) -> float:
+    """All where speeds on all kinds are known and not measured."""
+    forecast = view.forecast
+    is_measured = isinstance(forecast, NotReady) or isinstance(forecast.speed, SpeedModel)
+    return _OWN_WEIGHT if is_measured else 1.0
+
+
 def _of_job(own: LogFactors, usual: LogFactors) -> float:
     """Return what a job's log factors have in common."""
     return sum(log - usual[kind] for kind, log in own.items()) / len(own)
@@ -177,7 +202,19 @@ def measured_factors(
 
 def _factors(view: JobView, kinds: Collection[str]) -> LogFactors:
     forecast = view.forecast
-    if isinstance(forecast, NotReady) or not isinstance(forecast.speed, SpeedModel):
+    if isinstance(forecast, NotReady) or not isinstance(forecast.speed, SpeedByKind):
         return _NONE
-    known = forecast.speed.nodes.factors
-    return {kind: round(math.log(known[kind]), 2) for kind in sorted(known) if kind in kinds}
+    known: Mapping[str, float]
+    if isinstance(forecast.speed, SpeedModel):
+        known = forecast.speed.nodes.factors  # of kinds that were measured
+    else:
+        counts = view.job.counts
+        known = {
+            kind: float(forecast.speed.on(kind).steps_per_second(counts.ps, counts.workers))
+            for kind in kinds
+        }
+    return {
+        kind: round(math.log(known[kind]), 2)
+        for kind in sorted(known)
+        if kind in kinds and known[kind] > 0
+    }

@@ -134,13 +134,35 @@ def expected_gain(
         return 0.0
     if not math.isfinite(left):
         return math.inf
-    stay = _work_left(forecast, now)[:, None, None]
-    ratio = _time_ratios(forecast, now, then)[None, :, None]
+    ratios = _time_ratios(forecast, now, then)
+    return _gain(_work_left(forecast, now), ratios, price_seconds, age_seconds, loan)
+
+
+def gain_elsewhere(
+    forecast: Forecast,
+    counts: Counts,
+    log_ratio: tuple[float, float],
+    price_seconds: float,
+    age_seconds: float,
+) -> float:
+    """The same of a move to other nodes at the same counts; ``log_ratio`` is the mean and the
+    standard deviation of the logarithm of the time there to the time here."""
+    if not 0 < forecast.at(counts) < math.inf:
+        return 0.0
+    mean, spread = log_ratio
+    ratios = np.exp(mean + spread * _QUANTILES)
+    return _gain(_work_left(forecast, counts), ratios, price_seconds, age_seconds, FOR_EVER)
+
+
+def _gain(work: Vector, ratios: Vector, price_seconds: float, age: float, loan: Loan) -> float:
+    """By equally likely values of the work left and of the ratio of times, of shape ``(points,)``
+    each."""
+    stay, ratio = work[:, None, None], ratios[None, :, None]
     lasts = loan.quantiles()[None, None, :]
     replaced = np.minimum(stay, lasts / ratio)
     returns = stay > replaced
     move = price_seconds * (1 + returns) + replaced * ratio + stay - replaced
-    age = max(age_seconds, _LEAST_SECONDS)
+    age = max(age, _LEAST_SECONDS)
     gain = np.mean(np.log((age + stay) / (age + move)))
     return float(gain * (age + stay.mean()) / replaced.mean())
 

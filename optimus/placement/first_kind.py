@@ -1,7 +1,8 @@
 """Places a gang with its workers on the kind of nodes on which its job is expected to be fastest.
 
 It is a preference: the workers go to the first of the gang's kinds that holds them all, the PSs
-anywhere. Where none does, the gang goes where it would go without a preference.
+anywhere; without PSs all that trains does. Where none holds them, the gang goes where it would go
+without a preference.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ class FirstKindRule:
         anywhere = self.rule.place(gang, capacity)
         if isinstance(anywhere, DoesNotFit):
             return anywhere
-        for kind in gang.kinds if _has_both_roles(gang) else ():
+        for kind in gang.kinds if _may_be_bound(gang) else ():
             found = self.rule.place(gang.bound_to(kind), capacity)
             if isinstance(found, Placement):
                 return found
@@ -63,11 +64,17 @@ def _stays(job: Job) -> bool:
     """Whether a job trains where it starts: nobody changes its counts. Where somebody does, its
     kind is decided with them, within a minute, and on a full kind it could not grow."""
     changes = job.managed and job.manage is Manage.AUTO and job.rescale is not RescaleRule.NEVER
-    return not changes or job.bounds.minimum == (job.bounds.max_ps, job.bounds.max_workers)
+    return not changes or has_fixed_counts(job)
 
 
-def _has_both_roles(gang: Gang) -> bool:
-    """Whether workers need nodes and have PSs: without, all replicas train, and a part of them on
-    nodes of one kind would be no faster."""
-    roles = {member.role for member in gang.unbound}
-    return Role.WORKER in roles and any(member.role is Role.PS for member in gang.members)
+def has_fixed_counts(job: Job) -> bool:
+    """Return whether its bounds leave a job one pair of counts."""
+    return job.bounds.minimum == (job.bounds.max_ps, job.bounds.max_workers)
+
+
+def _may_be_bound(gang: Gang) -> bool:
+    """Whether workers need nodes. Without PSs all replicas train: none of them may have one yet, as
+    a part of them on nodes of one kind would be no faster."""
+    if any(member.role is Role.PS for member in gang.members):
+        return any(member.role is Role.WORKER for member in gang.unbound)
+    return not gang.is_in_part

@@ -13,7 +13,7 @@ from operator import neg
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from optimus.jobs import Binding, Counts, Job, JobKey, ReplicaSpec, Role
+from optimus.jobs import TRAINERS, Binding, Counts, Job, JobKey, ReplicaSpec, Role
 from optimus.placement.capacity import Capacity, Vector
 from optimus.placement.rules import Labels, PodRules, Surroundings
 from optimus.resources import Resources, total
@@ -92,10 +92,13 @@ class Gang:
         return replace(self, members=tuple(members), avoided=frozenset())
 
     def bound_to(self, binding: Binding) -> "Gang":
-        """The gang with the workers that need a node on nodes of this kind alone."""
+        """The gang with the workers that need a node on nodes of this kind alone; without PSs all
+        that trains."""
+        has_ps = any(member.role is Role.PS for member in self.members)
+        bound = (Role.WORKER,) if has_ps else TRAINERS
         members = (
             replace(member, spec=member.spec.bound_to(binding))
-            if member.role is Role.WORKER and member.node is None
+            if member.role in bound and member.node is None
             else member
             for member in self.members
         )

@@ -40,6 +40,7 @@ from optimus.progress.state import (
     drop_undone_losses,
     job_rate,
     keep_epoch_length,
+    settle_beside_steps,
     settle_count,
     settle_end,
     settle_fraction,
@@ -226,9 +227,11 @@ class ProgressLog:
             pod.below_evaluation = False
         if parsed.heading is not None:
             pod.heading = parsed.heading
-            return None
+            return parsed if parsed.declared is not None else None
         if parsed.epoch_ended and (parsed.epoch, parsed.batch) == (None, None):
             pod.names_training = True  # "train loss: 0.5" below the header of its epoch
+            if pod.heading is not None and pod.header is None:
+                parsed.epoch_ended = False  # it is below that of a step
         if parsed.values and not parsed.trained:
             self._place_below(pod, parsed)
         return parsed
@@ -418,7 +421,7 @@ class ProgressLog:
 
     def _of_table(self, pod: PodState, text: str) -> ParsedLine | None:
         """A row of a table, or its header, which is remembered."""
-        starts = pod.column_starts
+        text, starts = value_table.in_ascii(text), pod.column_starts
         found = value_table.row(text, pod.columns, self.options, starts) if pod.columns else None
         if found is None and pod.names_above:
             found = value_table.below(text, pod.names_above, self.options)
@@ -458,6 +461,7 @@ class ProgressLog:
         if parsed.is_loose and parsed.epoch is None and pod.header is not None:
             below_header(pod, parsed)
         settle_fraction(state, pod, parsed, self.options)
+        settle_beside_steps(pod, parsed)
         self._number_epochs(pod, parsed)
         settle_count(state, pod, parsed)
         if parsed.end_is_doubtful:

@@ -35,6 +35,8 @@ _KINDS: Final = {
     "speed": ("samples_per_sec", "samples_per_second", "examples/sec", "samples/sec"),
 }
 _BY_NAME: Final = {name: kind for kind, names in _KINDS.items() for name in names}
+LABELS: Final = frozenset({"name", "key", "tag", "metric", "metric_name", "metricName", "scalar"})
+VALUE_OF: Final = re.compile(r"(?:^|/)(?:metric_?)?(?:value|result)$", re.IGNORECASE)
 _FIRM: Final = ("global", "num_updates", "timesteps")
 _MOST: Final = 1e15
 
@@ -46,6 +48,14 @@ def kind_of(name: str) -> str:
     if plain in _BY_NAME or name.lower() in _BY_NAME:
         return _BY_NAME.get(plain) or _BY_NAME[name.lower()]
     return _BY_NAME.get(_BACK.sub("", _FRONT.sub("", plain)), "")
+
+
+def by_label(given: Mapping[str, str], texts: Mapping[str, str], label: str = "") -> dict[str, str]:
+    """These numbers by name, where the name of one is a text of its own: ``metric=loss value=1``;
+    else ``label`` is its name."""
+    label = next((texts[name] for name in texts if name in LABELS), label)
+    known = describe(label).is_metric
+    return {label if known and VALUE_OF.search(name) else name: given[name] for name in given}
 
 
 def read_named(

@@ -340,6 +340,8 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
         pod.header, pod.header_batches, pod.header_assumed = 0, parsed.batches, True
     if pod.header is None:
         return None
+    if pod.header_assumed:
+        parsed.cumulative = False  # it may be one bar over the whole run
     if None not in (parsed.batches, pod.header_batches) and parsed.batches != pod.header_batches:
         return None
     epoch, pod.header_batches = pod.header, parsed.batches

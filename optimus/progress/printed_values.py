@@ -50,6 +50,8 @@ VALUE: Final = rf"{_SPACED}{NUMBER}{_UNIT}(?!\s?%\|)"
 """A number that may be the value of a name: no time, and not the percent of a progress bar."""
 
 _FULL_WIDTH: Final = re.compile("[！-～]")
+_DRAWN: Final = re.compile("[━╸╺]{2,}")
+"""The bar of rich."""
 _FOREIGN: Final = re.compile(r"(?![0-9])\d")
 _ASCII: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _WRAPPED: Final = re.compile(
@@ -97,6 +99,7 @@ def plain(text: str) -> str:
 
 def _in_ascii(text: str) -> str:
     """Full-width punctuation, and the digits and separators of other scripts, in ASCII."""
+    text = _DRAWN.sub(" ", text)
     if _FULL_WIDTH.search(text) is not None:
         text = text.translate(_ASCII)
     if _FOREIGN.search(text) is None:
@@ -295,7 +298,7 @@ class Place:
 
 _NUMBERED: Final = r"(?:[_ ](?:idx|index|id|no\.?|num|number))?"
 _EPOCH: Final = re.compile(
-    rf"\b(?:epochs?|ep|pass){_NUMBERED}(?:\s?\((?:train|val|test)\))?(?:[\s:#.=\[(|_]{{0,8}}|\s?->\s?)"
+    rf"\b(?:epochs?|ep|pass){_NUMBERED}(?:\s?\((?:train|val|test)\))?(?:[\s:#.=\[(|_]{{0,16}}|\s?->\s?)"
     r"(?:is\s)?(\d{1,9})(?![\d.,]*\d|\s?%|\s?s\b)(?:\s?(?:/|of)\s?(\d{1,9}))?[\])]?",
     re.IGNORECASE,
 )
@@ -316,7 +319,7 @@ _FRACTION: Final = re.compile(
 )
 """``epoch=1.25``, ``Epoch: 1.25/3``, ``1.25 epochs``."""
 _EPOCH_BEHIND: Final = re.compile(
-    r"\W{0,8}(\d{1,9})(?:\s?/\s?(\d{1,9}))?(?:st|nd|rd|th)?[\s*]{0,4}epoch\b"
+    r"\W{0,8}(\d{1,9})(?:\s?/\s?(\d{1,9}))?(?:st|nd|rd|th)?[\s*]{0,4}epochs?\b"
     r"(?::\w{1,16}:(?:\d{1,15}-)?(\d{1,15})batch)?",
     re.IGNORECASE,
 )
@@ -346,6 +349,10 @@ _GLOBAL: Final = re.compile(
     r"\bglobal[_ -]?steps?(?:[\s:#=\[(]{0,8})(\d{1,15})(?![\d.,]*\d)(?:\s?(?:/|of)\s?(\d{1,15}))?",
     re.IGNORECASE,
 )
+_STEP: Final = re.compile(
+    r"\b(?:steps?|updates?)[\s:#=]{0,4}(\d{1,15})(?![\d.,]*\d|\s?[/%])", re.IGNORECASE
+)
+"""A step beside a fraction of an epoch."""
 _AT_END: Final = re.compile(
     r"[)\]|]\s{1,4}(\d{1,15})/(\d{1,15})\s{0,8}$|(?<!%)\s\[\s{0,12}(\d{1,15})/(\d{1,15})\]\s{0,8}$"
 )
@@ -358,7 +365,7 @@ _BRACKETS: Final = re.compile(
 )
 _LEADING: Final = re.compile(
     r"\[\s{0,8}(\d{1,15})\s?/\s?(\d{1,15})\][\s:,|-]|\s{0,8}(\d{1,15})/(\d{1,15})[\s:,|]"
-    r"|\[(\d{1,15})\]:?\s|(\d{1,15}):\t"
+    r"|\[(\d{1,15})\]:?\s|(\d{1,15})(?::\t|it \[)"
     r"|[\[(]?([A-Za-z]{1,16})[\])]?\s?[\[(]?\s{0,8}(\d{1,15})/(\d{1,15})[\])]?(?=[\s:,])"
 )
 BAR: Final = re.compile(
@@ -413,6 +420,8 @@ def _by_words(text: str, place: Place) -> None:
     has_epoch = "epoch" in lowered
     epoch = _EPOCH.search(text) if has_epoch or "ep" in lowered or "pass" in lowered else None
     if has_epoch and _by_epochs_done(text, place, is_named=epoch is not None):
+        beside = _STEP.search(text) if place.done is not None else None
+        place.step = int(beside[1]) if beside is not None else None
         return
     if epoch is not None:
         place.epoch, place.epochs = int(epoch[1]), int(epoch[2]) if epoch[2] else None

@@ -454,8 +454,21 @@ def settle_fraction(
     """Read a whole number of epochs as those done, where others of its form have a fraction."""
     if parsed.is_fraction:
         pod.fraction_form = parsed.form
-    elif parsed.form == pod.fraction_form and parsed.end_is_doubtful and parsed.epoch is not None:
-        parsed.at_epochs_done(float(parsed.epoch + state.first_epoch), options.steps_per_epoch)
+    elif parsed.form == pod.fraction_form and parsed.epoch is not None and parsed.batch is None:
+        done, parsed.epoch = parsed.epoch + state.first_epoch, None
+        parsed.at_epochs_done(float(done), options.steps_per_epoch)
+
+
+def settle_beside_steps(pod: PodState, parsed: ParsedLine) -> None:
+    """Give a loss whose line counts otherwise than the log's steps, none of which has a loss on its
+    line, the last step; a count that is that step is of the run."""
+    if pod.step is None or pod.places_own or parsed.loss is None or parsed.step is not None:
+        return
+    if parsed.batch == pod.step and parsed.batches:
+        parsed.declared = Declared(steps=parsed.batches)
+    parsed.step, parsed.is_below, parsed.is_loose = pod.step, True, False
+    parsed.batch = parsed.batches = None
+    parsed.epoch_ended = parsed.end_is_doubtful = False
 
 
 def settle_count(state: LogState, pod: PodState, parsed: ParsedLine) -> None:

@@ -10,23 +10,30 @@ import re
 from typing import Final
 
 from optimus.progress.metric_names import core_words, describe, is_of_training
-from optimus.progress.named import kind_of, read_named
+from optimus.progress.named import LABELS, VALUE_OF, by_label, kind_of, read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.printed_values import BAR, number_of
 
 _SEPARATORS: Final = ("|", "\t", ";", ",")
 _BLANKS: Final = re.compile(r"\s{2,}")
 _WORDS: Final = re.compile(r"[A-Za-z_][\w ./@()%:+#&-]{0,95}")
-_PLACED: Final = re.compile(r"epoch|step|iter|round|wall time|\bclass\s", re.IGNORECASE)
+_PLACED: Final = re.compile(r"epoch|step|iter|round|wall time|\bclass\s|^E +# ", re.IGNORECASE)
 _OF_EPOCHS: Final = re.compile(r"(\d{1,9})/(\d{1,9})")
 _CELL: Final = re.compile(r"\S+(?: \S+)*")
 _RULE: Final = re.compile(r"[\s|:+=-]{1,400}")
 _LABEL: Final = re.compile(r"^[\w .-]{1,40}:\s")
 _YOLO: Final = ("gpu_mem", "GPU_mem")
+_SPACY: Final = {"E": "epoch", "#": "step"}
 _NO_VALUES: Final = frozenset({"all", "labels", "img_size", "instances", "size", *_YOLO})
+_BORDERS: Final = str.maketrans("│┃║" + "─━═┼╇╪├┡╞└┗┏┤┩┓┘┛┬┳┴┻", "|" * 3 + "-" * 21)
 _SUMMARIES: Final = ("__MIN", "__MAX")
 """W&B's columns beside that of a metric."""
 _MOST_COLUMNS: Final = 64
+
+
+def in_ascii(text: str) -> str:
+    """A line with the borders that are drawn around cells as ``|`` and ``-``."""
+    return text if text.isascii() else text.translate(_BORDERS)
 
 
 def header(text: str) -> tuple[str, ...]:
@@ -35,7 +42,7 @@ def header(text: str) -> tuple[str, ...]:
         return ()
     bar = BAR.search(text) if "%|" in text else None
     plain = text if bar is None else re.sub(r":\s{0,9}$", "", text[: bar.start()])
-    names = tuple(_cells(plain, of_words=True))
+    names = tuple(_SPACY.get(name, name) for name in _cells(plain, of_words=True))
     if not 2 <= len(names) <= _MOST_COLUMNS or not all(
         map(_WORDS.fullmatch, names[not names[0] :])
     ):
@@ -49,7 +56,8 @@ def header(text: str) -> tuple[str, ...]:
         names = tuple(_loss_of(name) for name in names)
     has_value = any(describe(_plain(name)).is_metric for name in names)
     is_export = tuple(name.lower() for name in names) == ("wall time", "step", "value")
-    return names if has_place and (has_value or is_export) else ()
+    has_label = any(map(VALUE_OF.search, names)) and not LABELS.isdisjoint(names)
+    return names if has_place and (has_value or is_export or has_label) else ()
 
 
 def _loss_of(name: str) -> str:
@@ -129,6 +137,7 @@ def row(
     pairs = zip(plain, cells, strict=True)
     # Of two runs in one file, it is not clear which is meant.
     given = {name: cell for name, cell in pairs if plain.count(name) == 1}
+    given = by_label(given, given)
     if columns[0] == "Class" and "Class" in given:
         return _of_classes(given)
     total = None

@@ -52,19 +52,3 @@ def test_a_waiting_gang_causes_no_writes_and_its_message_does_not_change(
         )
     for name, sentences in history.refusals().items():
         assert len([each for each in sentences if "does not fit" in each]) <= 1, (name, sentences)
-
-
-def test_two_gangs_that_fit_one_at_a_time_are_never_both_bound_in_part(scenario: Scenario) -> None:
-    jobs = (two_ps_job("one", 4), two_ps_job("two", 4))
-    with scenario.history() as history:
-        scenario.submit(*jobs)
-        scenario.wait(
-            lambda: [job for job in jobs if len(scenario.bound(job)) == job.pods],
-            "one of them is placed",
-        )
-        winner, loser = sorted(jobs, key=lambda job: len(scenario.bound(job)), reverse=True)
-        scenario.wait_refused(loser, "does not fit as a whole")
-        scenario.holds(lambda: not scenario.bound(loser), "the other holds nothing", 3)
-        assert not history.ever(lambda bound: len(bound) > 1)
-    scenario.delete(winner)
-    scenario.wait_bound(loser)

@@ -18,28 +18,6 @@ def test_a_pod_without_a_training_job_is_scheduled(scenario: Scenario) -> None:
     assert not scenario.events_of_type("passer", "Warning")
 
 
-def test_a_pod_without_a_training_job_gets_unreserved_capacity_only(
-    scenario: Scenario,
-) -> None:
-    job = LightJob(
-        "TFJob", "resident", 1, 4, requests={"PS": {"cpu": "500m"}, "Worker": {"cpu": "3"}}
-    )
-    scenario.submit(job)
-    scenario.wait_bound(job)
-    scenario.create(
-        CORE, "pods", plain_pod("fits", scenario.namespace, "1", schedulerName="optimus-scheduler")
-    )
-    scenario.create(
-        CORE,
-        "pods",
-        plain_pod("too-much", scenario.namespace, "1500m", schedulerName="optimus-scheduler"),
-    )
-    scenario.wait(lambda: scenario.pod("fits")["spec"].get("nodeName"), "the small pod has a node")
-    scenario.holds(
-        lambda: not scenario.pod("too-much")["spec"].get("nodeName"), "the large pod has none", 2
-    )
-
-
 def test_a_job_without_annotations_is_gang_scheduled_completes_and_is_not_rescaled(
     scenario: Scenario,
 ) -> None:

@@ -32,11 +32,9 @@ function take(update) {
   }
   Object.assign(state, {
     cluster: update.cluster,
-    nodes: update.nodes,
     at: update.at,
     leads: update.leads,
     leader: update.leader,
-    instance: update.instance,
     silent: update.silentSeconds,
     version: update.version,
     received: performance.now(),
@@ -71,7 +69,6 @@ function connect() {
 // --- the header
 
 const live = document.getElementById("live");
-const leader = document.getElementById("leader");
 const notice = document.getElementById("notice");
 
 function header() {
@@ -82,11 +79,6 @@ function header() {
   const text = !connected ? (state.received ? "reconnecting" : "connecting") : stale ? `no news for ${duration(since)}` : "live";
   const shown = live.querySelector(".live-text");
   if (shown.textContent !== text) shown.textContent = text;
-  leader.hidden = !state.received;
-  leader.textContent = state.leads ? "leader" : "standby";
-  leader.title = state.leads
-    ? `${state.instance || "this instance"} decides`
-    : `${state.instance} stands by; ${state.leader || "nobody"} leads`;
   const said = noticeText();
   notice.hidden = !said;
   notice.textContent = said;

@@ -114,7 +114,7 @@ export function ago(at, now) {
 }
 
 export function counts(ps, workers) {
-  return ps === null || ps === undefined ? "–" : `${ps} PS · ${workers} W`;
+  return ps === null || ps === undefined ? "–" : `${ps ? `${ps} PS · ` : ""}${workers} W`;
 }
 
 /** Where a line is full, it is broken between the parts of a text alone. */

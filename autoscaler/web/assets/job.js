@@ -15,9 +15,9 @@ const isUnmanaged = (row) => ["NotManaged", "LeftAlone"].includes(row.phase);
 /** Whether nothing is known of its training, and nothing will be: it has ended, or it is only placed. */
 const isUnknown = (found) => (hasEnded(found.row) || isUnmanaged(found.row)) && !found.charts.length && !found.speed;
 
-const placedOnly = (row) => (row.replicas
-  ? `It is placed as a gang. A job without PSs is not resized, and its log is not read: kubectl optimus advise ${row.name} tells when it ends.`
-  : "It is placed as a gang and not managed, since it has no goal: the annotation optimus.dl/target-loss, for example, sets one.");
+const placedOnly = (row) => (row.isResized
+  ? "It is placed as a gang and not managed, since it has no goal: the annotation optimus.dl/target-loss, for example, sets one."
+  : `It is placed as a gang. A ${row.kind} is never resized, and its log is not read: kubectl optimus advise ${row.name} tells when it ends.`);
 
 export function jobView(namespace, name) {
   const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
@@ -181,8 +181,9 @@ export function jobView(namespace, name) {
       tile("Size", unbroken(size(row)), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : moves(row.rescales ?? 0, found.profilingRuns)),
       tile(of, value, goal),
       tile("Progress", row.percent === undefined ? "–" : `${row.percent} %`, `trained for ${duration(found.trainedSeconds)}`, row.percent === undefined ? null : bar(row.percent, `${row.percent} %`)),
-      tile("Remaining", left ? duration(left.median) : "–", [row.outlook, left && left.high > left.low && `${duration(left.low)} to ${duration(left.high)} with 80 %`].filter(Boolean).join("; ")),
-      tile("Done at", row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at || found.at)) : "–", [row.deadlineAt ? `deadline ${clock(row.deadlineAt, found.at)}` : row.endsAt && "if nothing changes", row.endsAt && "UTC"].filter(Boolean).join("; ")),
+      tile("Remaining", left ? duration(left.median) : "–", 
+        [row.endsAt && h("span", { title: full(row.endsAt) }, `done at ${clock(row.endsAt, state.at || found.at)} UTC`), row.outlook, left && left.high > left.low && `${duration(left.low)} to ${duration(left.high)} with 80 %`]
+          .filter(Boolean).flatMap((each) => ["; ", each]).slice(1)),
       tile("Speed", speed, `steps; a rescale ${found.priceMeasured ? "costs" : "is taken to cost"} ${duration(found.priceSeconds)}`),
       books);
   }
@@ -349,7 +350,7 @@ function caption(chart, ended) {
   if (ended && chart.k.length) parts.push(`The last value is of ${figure(chart.k[chart.k.length - 1])} ${unit}`);
   else if (chart.met) {
     const [low, median, high] = chart.met;
-    parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, between ${figure(low)} and ${figure(high)} with 80 %`);
+    parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, between ${figure(low)} and ${figure(high)} with 80 %${chart.goalK === null ? "" : `; the curve alone meets it after ${figure(chart.goalK)}`}`);
   } else if (chart.reason) parts.push(chart.reason);
   if (chart.end !== null) parts.push(`the run is declared to end after ${figure(chart.end)} ${unit}`);
   if (chart.drops.length) parts.push(`the learning rate drops after ${chart.drops.map((each) => figure(each)).join(", ")}`);

@@ -1,5 +1,5 @@
 // The overview: a line for each job. Those that need somebody come first, then those that run, then those that ended.
-import { clock, counts, duration, empty, figure, full, h, hasEnded, jobLink, phaseChip, redraw, remainingNow, replace, size, bar } from "./dom.js";
+import { clock, duration, empty, figure, full, h, hasEnded, jobLink, phaseChip, redraw, remainingNow, replace, size, bar } from "./dom.js";
 import { state } from "./state.js";
 
 const MOST = 300;
@@ -22,7 +22,7 @@ export function overview(parameters) {
   };
   const tiles = h("div", { class: "filters", role: "group", "aria-label": "Groups" });
   const search = h("input", {
-    type: "search", placeholder: "Filter by name or reason", "aria-label": "Filter jobs", value: filter.text,
+    type: "search", placeholder: "Name or reason", "aria-label": "Filter jobs", value: filter.text,
     oninput: () => { filter.text = search.value; changed(); },
   });
   const namespaces = h("select", { "aria-label": "Namespace", hidden: true, onchange: () => { filter.namespace = namespaces.value; changed(); } });
@@ -30,9 +30,9 @@ export function overview(parameters) {
     Object.entries(RANGES).map(([name, [label]]) => h("option", { value: name, selected: name === filter.since }, label)));
   const groups = new Map(Object.entries(GROUPS).map(([name, [title]]) => [name, group(name, title)]));
   const nothing = h("div", { hidden: true });
+  const toolbar = h("div", { class: "toolbar", hidden: true }, tiles, h("div", { class: "search" }, namespaces, range, search));
   const element = h("div", { class: "view jobs" }, h("h1", { class: "sr" }, "Jobs"),
-    h("div", { class: "toolbar" }, tiles, h("div", { class: "search" }, namespaces, range, search)),
-    [...groups.values()].map((each) => each.element), nothing);
+    toolbar, [...groups.values()].map((each) => each.element), nothing);
 
   /** What is shown is in the address: it can be kept, sent, and gone back to. */
   function address() {
@@ -67,9 +67,10 @@ export function overview(parameters) {
       onclick: () => { filter.group = filter.group === name ? "" : name; changed(); },
     }, title, h("span", { class: "count" }, totals[name])))));
     nothing.hidden = shown > 0;
+    toolbar.hidden = !all.length;
     if (!shown) {
       replace(nothing, all.length ? empty("No job matches", "Clear the filter to see all of them.")
-        : empty(state.received ? "No training jobs yet" : "Loading", state.received ? "TFJobs, MXJobs, PyTorchJobs and JobSets appear here once they are submitted. The annotation optimus.dl/target-loss, for example, has a TFJob or MXJob managed." : ""));
+        : empty(state.received ? "No training jobs yet" : "Loading", state.received ? "TFJobs, MXJobs, PyTorchJobs and JobSets appear here once they are submitted. A goal, such as the annotation optimus.dl/target-loss, has one managed." : ""));
     }
     chooser(all);
   }
@@ -79,12 +80,14 @@ export function overview(parameters) {
     namespaces.hidden = names.length < 2;
     if (namespaces.dataset.names === names.join()) return;
     namespaces.dataset.names = names.join();
-    replace(namespaces, h("option", { value: "" }, "All namespaces"), names.map((each) => h("option", { value: each }, each)));
+    replace(namespaces, h("option", { value: "" }, "Namespace"), names.map((each) => h("option", { value: each }, each)));
     namespaces.value = filter.namespace;
   }
 
   return { element, update: draw };
 }
+
+const COLUMNS = { "c-phase": "Phase", "c-size": "Size", "c-value": "Loss or metric, goal", "c-progress": "Progress", "c-ends": "Left, done at", "c-reason": "Last decision" };
 
 /** The lines of one group. Only what has changed is drawn again: a line is kept while its row is the same. */
 function group(name, title) {
@@ -92,9 +95,10 @@ function group(name, title) {
   const list = h("ul", { class: "lines", "aria-label": title });
   const number = h("span", { class: "count" });
   const heading = h("h2", {}, title, number);
+  const heads = name === "running" ? h("div", { class: "heads" }, heading, Object.entries(COLUMNS).map(([column, text]) => h("span", { class: `${column} note` }, text))) : heading;
   const more = h("button", { type: "button", onclick: () => { most = Infinity; show(rows, true); } });
   const isFold = name === "ended";
-  const element = isFold ? h("details", { class: "group" }, h("summary", {}, heading), list, more) : h("section", { class: "group" }, heading, list, more);
+  const element = isFold ? h("details", { class: "group" }, h("summary", {}, heading), list, more) : h("section", { class: "group" }, heads, list, more);
   let most = MOST;
   let rows = [];
   let at = 0;
@@ -134,14 +138,26 @@ function group(name, title) {
 
 function line(row, name) {
   const cells = name === "attention" ? [h("span", { class: "c-reason", title: row.needs }, awaited(row), row.needs)] : figures(row);
-  return h("li", { class: `line line-${name}` }, h("span", { class: "c-name" }, jobLink(row), h("span", { class: "note" }, row.namespace)),
-    h("span", { class: "c-phase" }, phaseChip(row.phase)), h("span", { class: "c-size" }, size(row), goes(row)), cells);
+  const link = jobLink(row);
+  // The whole line leads to the job; its text can be selected, too.
+  const open = (event) => { if (event.target !== link && !String(getSelection())) link.click(); };
+  return h("li", { class: `line line-${name}`, onclick: open }, h("span", { class: "c-name", title: `${row.namespace}/${row.name}` }, link, h("span", { class: "note" }, row.namespace)),
+    h("span", { class: "c-phase" }, phaseChip(row.phase)), h("span", { class: "c-size" }, sizes(row)), cells);
 }
 
-const goes = (row) => row.targetWorkers !== undefined && ` → ${counts(row.targetPs, row.targetWorkers)}`;
+/** The size, and what it is going to be: "2 PS · 4 → 6 W". */
+function sizes(row) {
+  if (row.targetWorkers === undefined) return size(row);
+  if (row.replicas) return `${size(row)} → ${row.targetWorkers} W`;
+  const [ps, workers] = [[row.ps, row.targetPs], [row.workers, row.targetWorkers]].map((each) => [...new Set(each)].join(" → "));
+  return `${ps} PS · ${workers} W`;
+}
 
-/** When capacity is expected, unless that has passed. */
-const awaited = (row) => row.waits?.expectedAt > state.at && h("strong", {}, `about ${clock(row.waits.expectedAt, state.at)} UTC: `);
+/** For whom or until when it waits, where that is known. */
+function awaited({ waits }) {
+  const lead = waits?.expectedAt > state.at ? `about ${clock(waits.expectedAt, state.at)} UTC, when ${waits.awaits} ends: ` : waits?.behind && `behind ${waits.behind}: `;
+  return lead && h("strong", {}, lead);
+}
 
 /** The goal without the name of what it is about: that is in its title. */
 const goal = (row) => row.goal.replace(/^.* ?<= ?/, "\u2264 ").replace(/^.* ?>= ?/, "\u2265 ");

@@ -9,6 +9,7 @@ export function whatIf(namespace, name, box) {
   const wanted = { ps: 0, workers: 0 };
   let present = null;
   let chosen = false;
+  let trains = true;
   let number = 0;
   let timer = null;
   const result = h("div", { class: "what-if-result", role: "status" });
@@ -51,21 +52,24 @@ export function whatIf(namespace, name, box) {
     if (mine === number && box.isConnected && found) draw(found);
   }
 
+  /** When it is done; of a job that does not train now, how long after it does. */
+  const when = (found, at) => (trains ? `at ${clock(found.ends_at, at)}, in ${duration(found.remaining.median)}` : `${duration(found.remaining.median)} after it trains again`);
+
   function draw({ answer, sentences }) {
     if (answer.problem || !answer.then) {
       replace(result, empty("Not known", answer.problem));
       return;
     }
     if (!chosen) {
-      replace(result, h("p", { class: "caption" }, `Now: done at ${clock(answer.now.ends_at, answer.at)}, in ${duration(answer.now.remaining.median)}. Choose another size, or click one above.`));
+      replace(result, h("p", { class: "caption" }, `Now: done ${when(answer.now, answer.at)}. Choose another size, or click one above.`));
       return;
     }
     const { then, saves_seconds: saved } = answer;
     const earlier = saved >= 0;
     replace(result,
-      h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done at `, h("strong", {}, clock(then.ends_at, answer.at)),
+      h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done `, h("strong", {}, when(then, answer.at)),
         h("span", { class: earlier ? "gain" : "loss" }, Math.abs(saved) < 1 ? "as now" : `${duration(Math.abs(saved))} ${earlier ? "earlier" : "later"}`)),
-      h("p", { class: "caption" }, `In ${duration(then.remaining.median)}, ${duration(then.remaining.low)} to ${duration(then.remaining.high)} with 80 %.`),
+      h("p", { class: "caption" }, `${duration(then.remaining.low)} to ${duration(then.remaining.high)} with 80 %.`),
       sentences.map((each) => h("p", { class: "caption" }, each)),
       h("p", {}, !answer.allowed && h("span", { class: "phase phase-bad" }, "out of its bounds"), " ", answer.fits !== null && h("span", { class: `phase phase-${answer.fits ? "good" : "wait"}` }, answer.fits ? "fits on free capacity" : "does not fit now")));
   }
@@ -76,6 +80,7 @@ export function whatIf(namespace, name, box) {
       const { ps, workers } = detail.row;
       box.hidden = ps === undefined || !detail.speed?.speed.length || hasEnded(detail.row);
       if (box.hidden) return;
+      trains = detail.row.endsAt !== undefined;
       const moved = !present || present.ps !== ps || present.workers !== workers;
       present = { ps, workers };
       if (!chosen || moved) ask(ps, workers);

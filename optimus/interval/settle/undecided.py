@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
 
 from optimus.allocation import AllocationProblem, ClusterProblem, Policy, PolicyMemory
 from optimus.allocation.namespace_shares import Owed
@@ -27,19 +26,12 @@ from optimus.interval.classify import (
 )
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput
+from optimus.interval.node_kinds import SpeedByKind
 from optimus.interval.share import Pool
 from optimus.interval.worth import FOR_EVER, Loan
 from optimus.jobs import Counts
-from optimus.models.forecast import Forecast, Speed
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
-
-
-@runtime_checkable
-class SpeedByKind(Protocol):
-    """A speed that tells kinds of nodes apart."""
-
-    def on(self, kind: str, /) -> Speed:
-        """The speed with all workers on nodes of this kind."""
 
 
 @dataclass(frozen=True, slots=True)

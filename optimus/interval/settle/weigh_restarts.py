@@ -10,6 +10,7 @@
    it lets the job meet its deadline. A job that has no forecast any more and more than its user
    gave it returns that to waiting jobs.
 4. Jobs without pods share the fragments of capacity that are left, task by task.
+5. Jobs whose counts are fixed go to faster kinds of nodes.
 """
 
 import itertools
@@ -24,6 +25,7 @@ from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import why_excluded
 from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal, schedulable_capacity
 from optimus.interval.classify import (
+    Action,
     Classified,
     Eligibility,
     IntervalConfig,
@@ -32,6 +34,7 @@ from optimus.interval.classify import (
 )
 from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objectives
 from optimus.interval.node_kinds import OnFastestKind
+from optimus.interval.settle.faster_kinds import moves_to_faster_kinds
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Share, StartingJobs, in_queue_order, pools_of, share_pool
 from optimus.interval.worth import FOR_EVER, Loan, loan_until_used
@@ -72,15 +75,19 @@ def settle(undecided: Undecided) -> Settled:
     # 4. Fragments that are left
     for each in starting:
         _share_remainder(each, settlement, undecided.policy)
-    kinds = _bind_moved(undecided, settlement, jobs)
-    return Settled(
-        jobs, settlement.counts, settlement.reasons, answer, memory, kinds=kinds, loan=loan
-    )
+    kinds, actions = _bind_moved(undecided, settlement, jobs), dict[str, Action]()
+    # 5. Kinds of nodes
+    for move in moves_to_faster_kinds(undecided, jobs):
+        uid = move.job.job.uid
+        kinds[uid], actions[uid] = move.kind, Action.CHANGE
+        settlement.reasons[uid] = move.reason
+    counts, reasons = settlement.counts, settlement.reasons
+    return Settled(jobs, counts, reasons, answer, memory, actions=actions, kinds=kinds, loan=loan)
 
 
 def _bind_moved(
     undecided: Undecided, settlement: "Settlement", jobs: Iterable[Classified]
-) -> Mapping[str, str]:
+) -> dict[str, str]:
     """The kinds of nodes that jobs are moved to because they are faster there."""
     rule, kinds = undecided.plan.rule, dict[str, str]()
     if not isinstance(rule, OnFastestKind):

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from optimus.progress.formats import checkpoints, keras, mxnet, objects, settings, tensorflow, text
+from optimus.progress.formats import checkpoints, frameworks, objects, settings, text
 from optimus.progress.lines import split_prefix
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.named import read_named
@@ -21,9 +21,7 @@ from optimus.progress.parsed_line import (
 from optimus.progress.printed_values import is_whole, number_of, plain, printed_values
 
 _FORMATS = (
-    (mxnet.MARKERS, mxnet.parse),
-    (tensorflow.MARKERS, tensorflow.parse),
-    (keras.MARKERS, keras.parse),
+    (frameworks.MARKERS, frameworks.parse),
     (checkpoints.MARKERS, checkpoints.parse),
     (objects.MARKERS, objects.parse),
     (settings.MARKERS, settings.parse),

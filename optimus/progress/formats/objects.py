@@ -9,9 +9,9 @@ import re
 from typing import Final
 
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
-from optimus.progress.named import kind_of, read_named
+from optimus.progress.named import by_label, kind_of, read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
-from optimus.progress.printed_values import NUMBER, Place, number_of, place_in
+from optimus.progress.printed_values import BAR, NUMBER, Place, number_of, place_in
 
 MARKERS: Final = ("{'", '{"', "{ ")
 _BEGINNING: Final = re.compile(r"\{\s{0,8}['\"]")
@@ -20,11 +20,8 @@ _TOKEN: Final = re.compile(
     rf"""(["'])([^"'\\]{{1,64}})\1\s{{0,8}}:\s{{0,8}}(?:(["']?)({NUMBER})\3(?=\s{{0,8}}[,}}\]]|\s*$)"""
     r"""|(["'])([^"'\\]{0,64})\5|([{\[]))|([{}\[\]])"""
 )
-_LABELS: Final = ("name", "key", "tag", "metric")
-_VALUES: Final = ("value", "val", "result")
 _BEFORE: Final = re.compile(r"([A-Za-z_]\w{0,63}):\s{0,4}$")
 _NUMBER_ALONE: Final = re.compile(r"\s{0,8}\[?(\d{1,15})\]?\s{0,4}:?\s{0,4}")
-_VALUE: Final = re.compile(r"(?:^|/)(?:value|result)$")
 _MOST_DEEP: Final = 8
 
 
@@ -42,12 +39,10 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if "train_runtime" in given:
         return ParsedLine()  # the summary at the end, with the mean loss of the whole run
     before = _BEFORE.search(text, 0, begin.start())
-    label = next((texts[name] for name in _LABELS if name in texts), before and before[1])
-    if label is not None and describe(label).is_metric:
-        given = {(label if _VALUE.search(name) else name): number for name, number in given.items()}
+    given = by_label(given, texts, before[1] if before else "")
     parsed = read_named(_plainly(given), options)
     if parsed is not None and parsed.loss is not None and not (parsed.trained or parsed.epoch):
-        _place(parsed, text[: begin.start()])
+        _place(parsed, text, begin.start())
     return _placed(parsed, options)
 
 
@@ -56,10 +51,11 @@ def _numbers(given: dict[str, str]) -> dict[str, float]:
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def _place(parsed: ParsedLine, before: str) -> None:
+def _place(parsed: ParsedLine, text: str, begin: int) -> None:
     """Give an object without a position the one in front of it: ``step 100: {'loss': 0.5}``."""
-    number = _NUMBER_ALONE.fullmatch(before)
-    place = Place(step=int(number[1])) if number else place_in(before)
+    number = _NUMBER_ALONE.fullmatch(text, 0, begin)
+    bar = BAR.search(text) if "%|" in text else None
+    place = Place(step=int(number[1])) if number else place_in(text if bar else text[:begin], bar)
     parsed.epoch, parsed.epoch_as_printed = place.epoch, True
     parsed.batch, parsed.batches, parsed.step = place.batch, place.batches, place.step
     parsed.counts_steps = place.in_steps

@@ -33,7 +33,7 @@ _BEGINNING: Final = (
     r"[\s:|\]]{1,4})?"
 )
 _HEADER: Final = re.compile(
-    rf"{_BEGINNING}epoch[\s:#\[]{{0,4}}(\d{{1,9}})(?:\s?(?:/|of)\s?(\d{{1,9}}))?"
+    rf"{_BEGINNING}epoch[\s:#\[]{{0,16}}(\d{{1,9}})(?:\s?(?:/|of)\s?(\d{{1,9}}))?"
     r"[\s\]:.=*_~-]{0,40}$",
     re.IGNORECASE,
 )
@@ -42,8 +42,10 @@ _STEP_HEADER: Final = re.compile(
     r"(?![\d.,/]*\d)",
     re.IGNORECASE,
 )
+_GLOBAL_STEP: Final = re.compile(r"--\sGLOBAL_STEP: (\d{1,15})$")
+"""``--> TIME: ... -- STEP: 24/405 -- GLOBAL_STEP: 2600``."""
 _EPOCH_HEADER: Final = re.compile(
-    rf"{_BEGINNING}(?:epoch[\s:#=\[]{{0,4}}\d|\d{{1,9}}(?:\s?/\s?\d{{1,9}})?\s?epoch\b)",
+    rf"{_BEGINNING}(?:epoch[\s:#=\[]{{0,16}}\d|\d{{1,9}}(?:\s?/\s?\d{{1,9}})?\s?epoch\b)",
     re.IGNORECASE,
 )
 _RATE: Final = re.compile(
@@ -70,6 +72,9 @@ _DARKNET: Final = re.compile(rf"\s{{0,8}}(\d{{1,15}}): ({NUMBER}), {NUMBER} avg(
 _WHOLE: Final = re.compile(r"^train(?:ing)?\b(?! step)", re.IGNORECASE)
 _CHECKPOINT: Final = re.compile(r"\bcheckpoint(?:_step)?=(\d{1,15})\b")
 _SPEEDS: Final = ("samples_per_sec", "samples_per_second", "examples/sec")
+_NAMED: Final = re.compile(r"\b(?:name|key|tag|metric)[=:] ?\"?([A-Za-z][\w./-]{0,63})")
+_VALUE: Final = re.compile(r"\b(?:metric_?)?val(?:ue)?[=:]", re.IGNORECASE)
+"""``metric=loss step=10 value=0.5``: the name is a value of its own."""
 _LEARN: Final = re.compile(r"\blearn: ")
 
 
@@ -123,6 +128,8 @@ def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
         # CatBoost names the sides and not the metric, which is the loss function.
         words = _LEARN.sub("loss: ", text.partition("\tbest:")[0])
         words = words.replace("\ttest: ", "\ttest_loss: ")
+    if "val" in text and (named := _NAMED.search(text)) and describe(named[1]).is_metric:
+        words = _VALUE.sub(f"{named[1]}=", words)
     values, evaluated = printed_values(words.replace("'s ", "_"))
     if evaluated:
         evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
@@ -203,8 +210,8 @@ def _place_alone(text: str, values: dict[str, float]) -> ParsedLine | None:
             samples_per_second=speed,
             saved=SavedCheckpoint(step=int(saved[1])) if saved else None,
         )
-    if match := _STEP_HEADER.match(text):
-        return ParsedLine(heading=int(match[1]))
+    if match := _STEP_HEADER.match(text) or _GLOBAL_STEP.search(text):
+        return ParsedLine(heading=int(match[1]), declared=place_in(text).declared)
     if not _EPOCH_HEADER.match(text) or (place := place_in(text)).epoch is None:
         return None
     if place.step is not None and not place.loose:

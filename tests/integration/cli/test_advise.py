@@ -99,7 +99,9 @@ def test_each_job_is_advised_or_said_why_it_is_not(
     assert "no metrics API" in found["notKnown"][0]
     assert main(["advise", "--kubeconfig", str(kubeconfig)]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("namespace default: 6 jobs without an end yet, 4 advised; 1 has ended.")
+    assert text.startswith(
+        "namespace default: 6 jobs have not ended: 4 advised, 2 not advised; 1 has ended."
+    )
     assert main(["advise", "many", "--kubeconfig", str(kubeconfig)]) == 0
     full = capsys.readouterr().out
     assert "its end (200 epochs, as its program declares)" in full

@@ -33,7 +33,7 @@ class ServedPage:
 @contextmanager
 def served(cluster: SampleCluster) -> Iterator[ServedPage]:
     """Serve the page of a cluster on a free port."""
-    feed = PageFeed("autoscaler-1", lambda: "autoscaler-1", timer=time.monotonic)
+    feed = PageFeed(lambda: "autoscaler-1", timer=time.monotonic)
     feed.take(cluster.copy())
     with (
         feed,

@@ -215,11 +215,6 @@ class PreemptingCluster:
         self.cluster.pass_time(1)
         self.cluster.schedule()
 
-    def run_on(self, node: str, name: str) -> None:
-        """A job that runs on one node."""
-        self.submit_on(node, name)
-        self.settle_scheduler()
-
     def submit_on(self, node: str, name: str, **spec: Any) -> None:
         """A job whose replicas select one node."""
         job, selector = tf_job(name, 1, 1), {"pool": node}

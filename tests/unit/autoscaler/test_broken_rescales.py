@@ -38,34 +38,6 @@ def test_a_job_is_returned_from_counts_that_its_pods_cannot_bear(
     assert not cluster.breaks(job.counts), "it trains"
 
 
-def test_another_autoscaler_knows_them(cluster: FakeCluster, profiling: ControllerHarness) -> None:
-    small_pods(cluster)
-    cluster.breaks = lambda counts: counts.workers < 4
-    for _ in range(300):
-        profiling.run(1)
-        if profiling.status("a").failed_counts:
-            break
-    known = profiling.controller.managed.states["uid-a"].record.failed_counts
-    assert known
-    profiling.restart()
-    profiling.run(1)
-    assert profiling.controller.managed.states["uid-a"].record.failed_counts == known
-
-
-def test_a_rescale_has_succeeded_once_the_job_trains(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = small_pods(cluster)
-    harness.run_until("a", "Starting")
-    for _ in range(60):
-        if harness.controller.managed.states["uid-a"].rescale is None:
-            break
-        harness.run(1)
-    assert len(job.lines) > 1, "it is over when steps are seen, not when its pods run"
-    texts = [text for _, reason, text in cluster.events if reason == "Rescaled"]
-    assert "it trains" in texts[-1]
-
-
 def test_without_a_minimum_no_smaller_counts_are_tried(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:

@@ -88,21 +88,6 @@ def test_one_that_the_operator_has_failed_already_gets_the_reason(
     assert "the training operator has failed it for that" in changed_text(cluster)
 
 
-def test_one_that_its_user_suspends_for_it_is_not_touched(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = submit(cluster)
-    harness.run(10)
-    job.manifest["spec"]["runPolicy"]["suspend"] = True
-    change(job)
-    harness.run(10)
-    job.manifest["spec"]["runPolicy"]["suspend"] = False
-    job.changed()
-    harness.run(10)
-    assert job.runs == 2
-    assert "ReplicasChanged" not in cluster.reasons("a")
-
-
 def test_pods_that_the_watch_still_shows_do_not_stop_a_job(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
@@ -120,12 +105,3 @@ def test_pods_that_the_watch_still_shows_do_not_stop_a_job(
     cluster.decoded = lambda: (*decoded()[:2], old)  # type: ignore[method-assign]  # a slow watch
     harness.run(3)
     assert (job.runs, job.suspended) == (2, False)
-
-
-def test_a_rescale_by_the_autoscaler_is_no_such_change(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = cluster.submit(tf_job("a", 1, 2, rescale="any", target_loss="0.001"))
-    harness.run(60)
-    assert job.runs > 1
-    assert "ReplicasChanged" not in cluster.reasons("a")

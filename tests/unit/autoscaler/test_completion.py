@@ -75,18 +75,6 @@ def test_every_pod_is_notified_once_the_goal_is_met(
     assert harness.status("a").phase == Phase.AT_TARGET
 
 
-def test_a_job_that_ends_then_is_completed(
-    harness: ControllerHarness, cluster: FakeCluster
-) -> None:
-    job = cluster.submit(tf_job("a", 1, 2, **GOAL))
-    run_until_requested(harness, job)
-    job.manifest["status"]["conditions"] = [{"type": "Succeeded", "status": "True"}]
-    job.changed()
-    harness.run(3)
-    assert harness.status("a").phase == Phase.COMPLETED
-    assert messages(cluster, "NotCompleted") == []
-
-
 def test_one_that_does_not_end_in_time_trains_on_and_can_shrink(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:

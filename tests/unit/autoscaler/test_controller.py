@@ -1,15 +1,11 @@
 """The whole loop on a fake cluster: what happens to jobs, and what their users read."""
 
-import pytest
-
 from autoscaler.jobs.state import JobState
 from optimus.jobs import Counts
-from optimus.kube.errors import ErrorKind
 from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
-from tests.unit.properties import sampled
 
 
 def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
@@ -55,24 +51,6 @@ def test_a_young_job_is_grown_by_expectation_once_and_told_so(
     assert cluster.reasons("a").count("Rescaling") < 6
 
 
-def test_a_new_job_gets_room_from_one_that_has_much(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    least = {"min_ps": "1", "min_workers": "1"}
-    first = cluster.submit(
-        tf_job("a", 6, 8, target_loss="0.06", training_mode="sync", rescale="any", **least)
-    )
-    harness.run(200)
-    held = sum(first.counts)
-    second = cluster.submit(
-        tf_job("b", 1, 4, target_loss="0.06", training_mode="sync", rescale="any")
-    )
-    harness.run(60)
-    assert second.runs, harness.status("b").reason
-    assert sum(first.counts) < held
-    harness.run_until("b", "Training", "Profiling", "AtTarget")
-
-
 def test_without_annotations_nothing_is_done_or_written(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
@@ -93,43 +71,6 @@ def test_a_job_with_a_bad_annotation_is_left_alone_with_an_event(
     assert "optimus.dl/target-loss" in message
     assert "'low'" in message
     assert good.runs > 1, "the other job is profiled all the same"
-
-
-@pytest.mark.parametrize("second", sampled(range(1, 42, 8)))
-def test_killed_at_any_second_the_next_one_continues(
-    cluster: FakeCluster, harness: ControllerHarness, second: int
-) -> None:
-    job = cluster.submit(
-        tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
-    )
-    harness.run(second)
-    harness.restart()
-    harness.run_until("a", "AtTarget", seconds=900, tick=2)
-    assert "optimus.dl/suspended-by" not in job.manifest["metadata"]["annotations"]
-    assert not job.suspended
-
-
-def test_a_users_own_suspension_stays(cluster: FakeCluster, harness: ControllerHarness) -> None:
-    job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    harness.run_until("a", "Training")
-    job.manifest["spec"]["runPolicy"]["suspend"] = True
-    job.changed()
-    harness.run(100)
-    assert job.suspended
-    assert harness.status("a").phase == "Suspended"
-
-
-def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = cluster.submit(
-        tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", rescale="checkpoint")
-    )
-    harness.run_until("a", "Training")
-    job.annotate(min_workers="3")
-    harness.run(60)
-    assert job.counts.workers >= 3
-    assert job.step >= job.saved
 
 
 @cases(
@@ -156,44 +97,6 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
         harness.run(1)
         seen.add(job.counts)
     assert seen == {measured_last, expected}
-
-
-def test_it_goes_back_too_where_its_bounds_allow_few_runs(cluster: FakeCluster) -> None:
-    harness = ControllerHarness(cluster, expects=False)
-    goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
-    job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="1", max_workers="3"))
-    harness.run(70)
-    assert len(harness.controller.managed.states["uid-a"].record.profiled) == 2
-    assert job.counts == Counts(1, 1)
-
-
-def test_without_checkpoints_a_rescale_waits_and_an_event_names_the_line(
-    harness: ControllerHarness, cluster: FakeCluster
-) -> None:
-    cluster.checkpoints = False
-    job = cluster.submit(
-        tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1")
-    )
-    harness.run_until("a", "Training")
-    job.annotate(min_workers="2", max_workers="2")
-    harness.run_until("a", "WaitingForCheckpoint")
-    assert job.counts == Counts(1, 1)
-    harness.run(110)
-    assert "WaitingForCheckpoint" in cluster.reasons("a")
-
-
-def test_at_target_suspend_suspends_once_and_stays_so(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = cluster.submit(
-        tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend")
-    )
-    harness.run_until("a", "Suspended", seconds=600)
-    harness.run(60)
-    harness.restart()
-    harness.run(60)
-    assert job.suspended
-    assert cluster.reasons("a").count("SuspendedAtTarget") == 1
 
 
 def test_a_log_that_breaks_its_reader_affects_only_its_own_job(
@@ -295,35 +198,6 @@ def test_a_job_that_ends_is_reported_as_ended(
         "all workers are done",
     )
     assert harness.controller.managed.states == {}
-
-
-def test_an_api_server_that_refuses_every_write_only_delays(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    cluster.refuse = ErrorKind.TRANSIENT
-    job = cluster.submit(
-        tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
-    )
-    harness.run(60)
-    assert not job.suspended
-    cluster.refuse = None
-    harness.run_until("a", "AtTarget", seconds=900, tick=2)
-
-
-@pytest.mark.parametrize("mark", ["some-interval", "some-interval paused-by-policy"])
-def test_an_annotated_suspension_without_a_record_is_ended(
-    harness: ControllerHarness, cluster: FakeCluster, mark: str
-) -> None:
-    job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    job.manifest["spec"]["runPolicy"]["suspend"] = True
-    job.manifest["metadata"]["annotations"]["optimus.dl/suspended-by"] = mark
-    harness.run_until("a", "Starting")
-    assert not job.suspended
-    rescale = harness.status("a").rescale
-    assert rescale is not None
-    assert rescale.purpose == "recovery", "anybody may write the mark: no room is kept for it"
-    harness.run_until("a", "Training")
-    assert harness.status("a").rescales == 0
 
 
 def test_what_is_known_of_pods_is_what_observing_them_again_would_show() -> None:

@@ -60,17 +60,6 @@ def test_another_deadline_is_another_event() -> None:
     assert len(messages_of(cluster, "DeadlineAtRisk")) == 2
 
 
-def test_a_deadline_that_is_no_time_is_left_out_with_an_event() -> None:
-    cluster = FakeCluster()
-    harness = ControllerHarness(cluster)
-    job = cluster.submit(tf_job("a", 1, 2, **GOAL, finish_by="tomorrow"))
-    harness.run(200)
-    (message,) = messages_of(cluster, "AnnotationIgnored")
-    assert "optimus.dl/finish-by: 'tomorrow' is invalid; an RFC 3339 time is expected" in message
-    assert sum(job.counts) > 3
-    assert harness.status("a").deadline == ""
-
-
 def test_while_its_counts_are_being_measured_nothing_is_said_too_early() -> None:
     cluster = FakeCluster()
     harness = ControllerHarness(cluster)

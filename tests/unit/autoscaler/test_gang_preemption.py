@@ -45,14 +45,6 @@ def test_a_lower_job_is_paused_and_resumed_as_a_whole() -> None:
     )
 
 
-def test_nothing_is_kept_of_a_job_that_is_not_managed() -> None:
-    made = two_jobs()
-    made.step(8)
-    assert made.job("low").runs == 2
-    assert made.cluster.profiles.keys() == set()
-    assert not made.harness.controller.managed.states
-
-
 def elastic_job(**annotations: str) -> FakeJob:
     """A managed job that could do with one PS and one worker."""
     return tf_job("low", 1, 3, target_loss="0.001", training_mode="sync", **annotations)

@@ -72,18 +72,6 @@ def test_a_gang_that_was_never_fully_bound_and_cannot_be_is(
     assert (job.counts != Counts(1, 3)) is is_moved
 
 
-def test_a_job_that_trains_without_one_of_its_pods_is_not_stopped_for_it(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = cluster.submit(
-        tf_job("a", 1, 2, target_loss="0.001", training_mode="async", rescale="never")
-    )
-    harness.run(10)
-    lose_last(job, "Running")
-    harness.run(60)
-    assert (job.runs, job.counts) == (1, Counts(1, 2))
-
-
 @pytest.mark.parametrize("rescale", ["never", "checkpoint"])
 def test_a_job_with_an_unreadable_log_is_not_stopped_when_it_loses_a_pod(
     cluster: FakeCluster, harness: ControllerHarness, rescale: str
@@ -101,19 +89,6 @@ def test_a_job_with_an_unreadable_log_is_not_stopped_when_it_loses_a_pod(
     harness.run(60)
     assert (job.runs, job.counts) == (1, Counts(1, 3))
     assert cluster.reasons("a").count("HalfPlaced") == 1
-
-
-def test_a_half_bound_job_with_rescale_never_is_not_taken_back(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = cluster.submit(
-        tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="never")
-    )
-    cluster.pass_time(1)
-    lose_last(job)
-    harness.run(60)
-    assert job.runs == 1
-    assert "HalfPlaced" in cluster.reasons("a")
 
 
 @cases("annotations", {"unmanaged": {}, "never": {"target_loss": "0.001", "rescale": "never"}})

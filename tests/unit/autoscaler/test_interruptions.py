@@ -21,17 +21,6 @@ def until_suspended_by_us(harness: ControllerHarness, job: FakeJob) -> None:
     raise AssertionError("the job was never suspended")
 
 
-@pytest.mark.parametrize("second", [1, 2, 3, 4])
-def test_a_job_that_waits_is_resized_whenever_the_autoscaler_is_killed(second: int) -> None:
-    harness = ControllerHarness(cluster := FakeCluster(cpus=6))
-    least = {"min_ps": "1", "min_workers": "1"}
-    job = cluster.submit(tf_job("a", 4, 4, target_loss="0.12", training_mode="sync", **least))
-    harness.run(second)
-    harness.restart()
-    harness.run(60)
-    assert job.pods, harness.status("a").reason
-
-
 @pytest.mark.parametrize("goal", [None, "low"])
 def test_a_job_that_loses_its_goal_in_the_middle_of_a_rescale_is_resumed(
     cluster: FakeCluster, harness: ControllerHarness, goal: str | None
@@ -96,21 +85,6 @@ def test_a_job_that_ends_between_two_autoscalers_is_reported(
         "a worker failed",
     )
     assert harness.controller.managed.states == {}
-
-
-def test_a_job_suspended_at_its_goal_is_resumed_by_its_user(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = cluster.submit(
-        tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend")
-    )
-    harness.run_until("a", "Suspended", seconds=600)
-    job.manifest["spec"]["runPolicy"]["suspend"] = False
-    job.manifest["metadata"]["annotations"].pop(SUSPENDED_BY)
-    job.changed()
-    harness.run(100)
-    assert not job.suspended
-    assert harness.status("a").phase is Phase.AT_TARGET
 
 
 def test_a_lower_goal_resumes_a_job_that_was_suspended_at_the_old_one(

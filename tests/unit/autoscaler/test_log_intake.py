@@ -126,16 +126,6 @@ def test_the_last_lines_of_many_jobs_share_one_limit_and_few_lines_are_always_ta
     assert jobs[-1].taken == 5
 
 
-def test_few_lines_come_first_even_where_nothing_was_taken_in_yet() -> None:
-    clock = Clock()
-    intake, large, small = LineIntake(clock, clock), [Job(clock) for _ in range(80)], Job(clock)
-    for number, job in enumerate(large):
-        add(intake, f"large-{number}", job, 100_000)
-    add(intake, "small", small, 5)
-    intake.take()
-    assert small.taken == 5
-
-
 def test_many_jobs_of_a_costly_line_each_leave_time_to_another_namespace() -> None:
     clock = Clock()
     intake, honest = LineIntake(clock, clock), Job(clock)

@@ -255,22 +255,6 @@ class Endless(ProgressLog):
             yield
 
 
-def test_large_reads_do_not_pile_up_and_small_ones_are_taken_in_all_the_same(logs: Logs) -> None:
-    logs.most_lines = 600
-    runs = runs_on(*(f"node-{number}" for number in range(81)))
-    for _, run in runs:
-        logs.printed[run.pods[0].name] = ["step=1 loss=2" + 1000 * " "] * 600
-    small, run = runs[80]
-    logs.printed[run.pods[0].name] = ["step=7 loss=2"]
-    large = [(Endless(), run) for _, run in runs[:80]]
-    poller = LogPoller(logs, readers=1, poll_seconds=10)
-    for _ in range(5):
-        poller.poll([*large, (small, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
-    assert 30 * 2**20 < poller._intake._memory.total() <= 32 * 2**20
-    assert small.progress(AT).step == 7
-    poller.close()
-
-
 def test_a_large_read_has_room_beside_any_number_of_small_ones_that_wait(logs: Logs) -> None:
     """Of jobs that print too much the last lines are read: these fill no room of long logs."""
     logs.most_lines = 600

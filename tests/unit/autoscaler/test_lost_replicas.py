@@ -64,20 +64,6 @@ def test_nothing_is_suspended_once_a_trainer_has_succeeded(
         assert (job.runs, job.suspended) == (1, False)
 
 
-def test_a_rescale_that_waits_ends_when_a_trainer_has_succeeded(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    cluster.checkpoints = False
-    job = old_job(cluster, harness, 2, rescale="checkpoint")
-    job.annotate(min_workers="3")
-    harness.run_until("a", "WaitingForCheckpoint")
-    ended(job, -1, "Succeeded")
-    cluster.checkpoints = True
-    for _ in range(60):
-        harness.run(1)
-        assert (job.runs, job.suspended) == (1, False)
-
-
 def lose_last(cluster: FakeCluster, job: FakeJob) -> None:
     """Its last pod is recreated, and the room for it is gone."""
     pod = job.pods[-1]

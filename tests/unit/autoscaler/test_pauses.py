@@ -100,14 +100,6 @@ def test_a_leader_whose_policy_does_not_pause_jobs_resumes_them(
     assert is_training(harness_on(cluster, Holds()), job)
 
 
-def test_who_resumes_a_paused_job_wins(cluster: FakeCluster) -> None:
-    harness = harness_on(cluster)
-    job = paused(harness, cluster)
-    job.manifest["spec"]["runPolicy"]["suspend"] = False
-    job.changed()
-    assert is_training(harness, job)
-
-
 def test_who_takes_the_mark_away_keeps_the_job_suspended(cluster: FakeCluster) -> None:
     harness = harness_on(cluster, Holds())
     with_pauses = harness_on(cluster)
@@ -117,21 +109,3 @@ def test_who_takes_the_mark_away_keeps_the_job_suspended(cluster: FakeCluster) -
     harness.run(60)
     assert job.suspended
     assert harness.status("a").phase is Phase.SUSPENDED
-
-
-@pytest.mark.parametrize("ticks", range(1, 12))
-def test_an_autoscaler_that_is_killed_at_any_tick_pauses_and_resumes_all_the_same(
-    cluster: FakeCluster, ticks: int
-) -> None:
-    harness = harness_on(cluster)
-    submitted(cluster)
-    harness.run_until("a", Phase.TRAINING)
-    state_of(harness).begin_pause("turn-7", cluster.at, PauseReason.POLICY, WHY)
-    harness.run(ticks, tick=1)
-    harness.restart()
-    harness.run_until("a", Phase.PAUSED)
-    state = state_of(harness)
-    state.begin("turn-8", cluster.at, state.job.counts, "its turn", PURPOSE)
-    harness.run(ticks, tick=1)
-    harness.restart()
-    assert is_training(harness, cluster.jobs["a"])

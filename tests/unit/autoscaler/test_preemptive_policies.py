@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
-
 from autoscaler.jobs.managed import Holds
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import Annotation, Phase
 from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
-from optimus.rescale.disruption import DisruptionLimits, Limit
 from optimus.rescale.words import PauseReason
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
@@ -81,26 +78,6 @@ def test_a_long_job_is_paused_for_a_short_one_and_goes_on_from_its_checkpoint(
     assert cluster.reasons("long").count("Resumed") == 1
 
 
-@pytest.mark.parametrize("seconds", range(1, 14, 2))
-def test_one_that_is_killed_at_any_tick_pauses_and_resumes_all_the_same(
-    cluster: FakeCluster, seconds: int
-) -> None:
-    harness = srtf_on(cluster)
-    long = submit(cluster, "long")
-    harness.run_until("long", Phase.TRAINING)
-    short = submit(cluster, "short")
-    harness.run_until("long", Phase.SUSPENDING)
-    harness.run(seconds, tick=1)
-    harness.restart()
-    harness.run_until("short", Phase.TRAINING)
-    end(cluster, short)
-    harness.run_until("long", Phase.STARTING)
-    harness.run(seconds, tick=1)
-    harness.restart()
-    harness.run_until("long", Phase.TRAINING)
-    assert (long.runs, long.suspended, mark_of(long)) == (2, False, "")
-
-
 def test_a_job_that_is_never_rescaled_is_not_paused(cluster: FakeCluster) -> None:
     harness = srtf_on(cluster)
     long = submit(cluster, "long", rescale="never")
@@ -120,42 +97,6 @@ def test_a_paused_job_that_is_not_to_be_rescaled_any_more_is_resumed(cluster: Fa
     end(cluster, short)
     harness.run_until("long", Phase.TRAINING)
     assert not long.suspended
-
-
-def test_a_job_is_paused_only_after_its_next_checkpoint(cluster: FakeCluster) -> None:
-    harness = srtf_on(cluster)
-    long = submit(cluster, "long", rescale="checkpoint")
-    harness.run_until("long", Phase.TRAINING)
-    harness.run(30)
-    cluster.checkpoints = False
-    harness.run(30)
-    submit(cluster, "short")
-    harness.run(60)
-    assert not long.suspended
-    cluster.checkpoints = True
-    harness.run_until("long", Phase.PAUSED)
-
-
-def test_as_many_jobs_are_stopped_at_once_as_the_disruption_budget_allows(
-    cluster: FakeCluster,
-) -> None:
-    timing = replace(TIMING, holds=PAUSES, disruption=DisruptionLimits(Limit(number=1)))
-    harness = ControllerHarness(
-        cluster, policy="srtf", forecast=by_name, timing=timing, instance="one"
-    )
-    longs = [submit(cluster, name) for name in ("long", "long-2")]
-    cluster.cpus, cluster.lingering_seconds = 8, 10.0
-    for job in longs:
-        harness.run_until(job.name, Phase.TRAINING)
-    for name in ("short", "short-2"):
-        submit(cluster, name)
-    cluster.cpus = 8
-    stopping = set[int]()
-    for _ in range(80):
-        harness.run(1, tick=1)
-        stopping.add(sum(each.is_stopped for each in harness.controller.managed))
-    assert all(job.suspended for job in longs)
-    assert max(stopping) == 1
 
 
 def test_without_a_fit_a_long_job_is_paused_by_what_is_expected_of_it(

@@ -89,18 +89,6 @@ def test_a_dry_run_has_forecasts_too(cluster: FakeCluster) -> None:
     assert cluster.writes == writes
 
 
-def test_no_other_job_gives_capacity_for_a_recommendation(cluster: FakeCluster) -> None:
-    cluster.cpus = 8
-    harness = ControllerHarness(cluster)
-    advised = submit(cluster, manage="recommend")
-    other = cluster.submit(tf_job("b", 2, 3, rescale="any", max_ps="2", max_workers="3", **WIDE))
-    harness.run(60)
-    smaller = [state.decision for state in harness.controller.managed if state.job.key.name == "b"]
-    assert unchanged(advised)
-    assert sum(other.counts) + 3 <= 8
-    assert all(each is None or "team/a" not in each.reason for each in smaller)
-
-
 def test_when_it_is_managed_again_it_is_changed(cluster: FakeCluster) -> None:
     harness = ControllerHarness(cluster)
     job = submit(cluster, manage="recommend", rescale="any")
@@ -110,42 +98,3 @@ def test_when_it_is_managed_again_it_is_changed(cluster: FakeCluster) -> None:
     harness.run(120)
     assert job.runs > 1
     assert harness.status("a").recommended is None
-
-
-def test_a_pause_ends_a_wait_for_a_checkpoint_in_one_tick(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    cluster.checkpoints = False
-    job = cluster.submit(
-        tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", min_ps="2", max_ps="2")
-    )
-    cluster.pass_time(700)
-    harness.run_until("a", "WaitingForCheckpoint")
-    job.annotate(pause="true")
-    harness.run(1)
-    (state,) = harness.controller.managed
-    assert state.rescale is None
-    cluster.checkpoints = True
-    harness.run(60)
-    assert unchanged(job)
-    assert "paused by its user" in harness.status("a").reason
-
-
-def test_a_pause_in_the_middle_of_a_rescale_returns_to_the_counts_before(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    cluster.lingering_seconds = 5.0
-    job = cluster.submit(
-        tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="any")
-    )
-    for _ in range(100):
-        harness.run(1)
-        if job.suspended:
-            break
-    assert job.suspended
-    job.annotate(pause="true")
-    harness.run(60)
-    assert (job.counts, job.runs, job.suspended) == (Counts(1, 2), 2, False)
-    job.annotate(pause=None)
-    harness.run(60)
-    assert job.runs > 2

@@ -91,26 +91,6 @@ def test_it_is_found_by_two_stops_that_lose_nothing(
     assert harness.status("a").saves_on_stop.startswith("not any more: a stop lost training at 20")
 
 
-def test_who_denies_it_waits_for_checkpoints(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    cluster.saving_on_stop = {"a"}
-    submitted(cluster, saves_on_stop="false")
-    move(harness, cluster, 2, RescalePurpose.PROFILING)
-    assert not state_of(harness).saves_on_stop
-    assert "SavesOnStop" not in cluster.reasons("a")
-
-
-def test_a_stop_right_after_a_checkpoint_shows_nothing(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = submitted(cluster)
-    cluster.checkpoints = True
-    job.annotate(rescale="any")
-    move(harness, cluster, 3, WITHOUT_CHECKPOINT)
-    assert state_of(harness).record.saved_stops == 0
-
-
 def test_pods_that_take_their_whole_grace_period_are_named_once(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:

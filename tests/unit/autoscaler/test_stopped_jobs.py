@@ -63,19 +63,6 @@ def test_one_whose_capacity_is_lost_goes_to_what_fits_and_never_to_more(
     assert job.counts == Counts(1, 5)
 
 
-def test_a_growth_whose_capacity_was_taken_returns_at_once_to_the_counts_before() -> None:
-    cluster = FakeCluster(cpus=12)
-    harness = ControllerHarness(cluster)
-    job = submit(cluster, "a", Counts(1, 2), min_ps="1", max_ps="1", max_workers="2")
-    harness.run(60)
-    job.annotate(min_workers="8", max_workers="8")
-    until_gone(harness, job)
-    take_its_room(cluster, workers=7)
-    job.annotate(min_workers="1", max_workers="8")
-    harness.run(AT_ONCE_SECONDS, tick=1)
-    assert (job.counts, job.suspended, bool(job.pods)) == (Counts(1, 2), False, True)
-
-
 def test_and_returns_to_good_counts_once_there_is_room(
     shrinking: tuple[ControllerHarness, FakeCluster, FakeJob],
 ) -> None:
@@ -87,43 +74,6 @@ def test_and_returns_to_good_counts_once_there_is_room(
     for _ in range(600):
         harness.run(2)
         if job.counts.workers >= 4 and job.pods and not job.leaving:
-            return
-    raise AssertionError(f"it stays at {job.counts}: {harness.status('a').reason}")
-
-
-def test_a_wait_for_capacity_is_no_part_of_its_price(
-    shrinking: tuple[ControllerHarness, FakeCluster, FakeJob],
-) -> None:
-    harness, cluster, job = shrinking
-    take_its_room(cluster, workers=11)
-    harness.run(START_SECONDS - 20)
-    assert not job.pods
-    del cluster.jobs["thief"]
-    harness.run(10)
-    state = next(each for each in harness.controller.managed if each.job.key.name == "a")
-    assert job.counts == Counts(1, 6)
-    assert len(state.record.prices) == len(state.record.starts) == 1
-    assert state.record.prices[0] < 20.0
-    assert state.record.starts[0] < 20.0
-
-
-def test_a_job_that_grows_is_not_stopped_once_its_room_is_gone() -> None:
-    cluster = FakeCluster(cpus=12, checkpoints=False)
-    harness = ControllerHarness(cluster)
-    job = submit(cluster, "a", Counts(1, 2), min_ps="1", max_ps="1", max_workers="2")
-    job.annotate(rescale="checkpoint")
-    harness.run(660)
-    job.annotate(min_workers="8", max_workers="8")
-    harness.run_until("a", "WaitingForCheckpoint")
-    cluster.submit(tf_job("new", 1, 6))
-    cluster.checkpoints = True
-    for _ in range(60):
-        harness.run(1, tick=1)
-        assert not job.suspended
-    del cluster.jobs["new"]
-    for _ in range(200):
-        harness.run(1, tick=1)
-        if job.counts == Counts(1, 8) and job.pods:
             return
     raise AssertionError(f"it stays at {job.counts}: {harness.status('a').reason}")
 

@@ -165,45 +165,6 @@ def test_a_job_with_a_straggler_is_restarted_without_its_node(
     assert harness.status("a").avoided_nodes == until
 
 
-def test_it_is_stopped_right_after_a_checkpoint(
-    cluster: NodesCluster, harness: ControllerHarness
-) -> None:
-    cluster.checkpoints = False
-    fake = cluster.submit(job())
-    begun = harness.run_until("a", "WaitingForCheckpoint").rescale
-    harness.run(20)
-    assert (fake.runs, fake.suspended) == (1, False)
-    assert harness.status("a").rescale == begun, "it is not decided again"
-    cluster.checkpoints = True
-    run_until(harness, lambda: fake.runs == 2, "it was restarted")
-    assert fake.saved > 0
-
-
-def stop_waiting_by(**annotations: str) -> Callable[[FakeJob], None]:
-    return lambda fake: fake.annotate(**annotations)
-
-
-@cases(
-    "change",
-    {
-        "paused": stop_waiting_by(pause="true"),
-        "recommended for only": stop_waiting_by(manage="recommend"),
-        "never rescaled": stop_waiting_by(rescale="never"),
-    },
-)
-def test_its_user_may_stop_a_replacement_that_waits(
-    cluster: NodesCluster, harness: ControllerHarness, change: Callable[[FakeJob], None]
-) -> None:
-    cluster.checkpoints = False
-    fake = cluster.submit(job())
-    harness.run_until("a", "WaitingForCheckpoint")
-    change(fake)
-    cluster.checkpoints = True
-    run_until(harness, lambda: "RescaleEnded" in cluster.reasons("a"), "it is ended")
-    harness.run(60)
-    assert (fake.runs, fake.suspended) == (1, False)
-
-
 @cases(
     ("annotations", "why"),
     {

@@ -130,15 +130,6 @@ def test_jobs_of_which_one_fits_get_equal_parts_of_the_time(cluster: FakeCluster
     assert max(seconds.values()) < 1.3 * min(seconds.values()), seconds  # rounds of 48 s
 
 
-def test_each_job_goes_on_where_it_was_paused(cluster: FakeCluster) -> None:
-    harness = taking_turns(cluster)
-    a, *_ = submit(cluster, *NAMES)
-    harness.run_until("a", Phase.WAITING_FOR_ITS_TURN)
-    saved = a.saved
-    harness.run_until("a", Phase.TRAINING)
-    assert a.step >= saved > 0
-
-
 def test_a_new_leader_goes_on_with_what_the_policy_remembers(cluster: FakeCluster) -> None:
     harness = taking_turns(cluster)
     submit(cluster, *NAMES)
@@ -255,55 +246,6 @@ def test_turns_are_not_held_back_by_the_disruption_budget(cluster: FakeCluster) 
     harness.run(24)
     harness.run_until("a", Phase.SUSPENDING, Phase.WAITING_FOR_ITS_TURN)
     assert [job.suspended for job in jobs[:2]] == [True, True]
-
-
-def test_nobody_waits_longer_than_the_others_longest_turns_take(
-    cluster: FakeCluster,
-) -> None:
-    harness = taking_turns(cluster)
-    submit(cluster, *NAMES)
-    waited = dict.fromkeys(NAMES, 0.0)
-    longest = 0.0
-    for _ in range(300):
-        harness.run(2)
-        for name in NAMES:
-            trains = harness.status(name).phase is Phase.TRAINING
-            waited[name] = 0.0 if trains else waited[name] + 2
-            longest = max(longest, waited[name])
-    # Two others; who has received two rounds less than another runs for four, of at most 48 s.
-    assert longest <= 2 * 4 * 48 + 48
-
-
-def test_a_job_that_prints_no_checkpoint_is_not_paused_and_the_others_get_no_harm(
-    cluster: FakeCluster,
-) -> None:
-    cluster.checkpoints_of = {"b", "c"}
-    harness = taking_turns(cluster)
-    a, *others = submit(cluster, *NAMES)
-    for job in (a, *others):
-        job.annotate(rescale="checkpoint")
-    harness.run(900)
-    trained = [job.name for job in (a, *others) if job.runs]
-    assert a.runs == 1 or trained != ["a"]
-    assert not any(job.suspended and job.pods for job in (a, *others))
-
-
-def test_when_all_nodes_of_a_kind_are_drained_its_jobs_run_on_the_other() -> None:
-    cluster = KindsCluster(kinds={"fast": 4, "slow": 4}, cpus=8)
-    harness = taking_turns(cluster)
-    jobs = submit(cluster, "a", "b")
-    harness.run(30)
-    assert all(job.pods for job in jobs)
-    cluster.drained.add("fast")
-    for job in jobs:
-        if job.pods and job.pods[0]["spec"]["nodeName"] == "fast":
-            job.pods.clear()
-    for _ in range(200):
-        harness.run(2)
-    nodes = [job.pods[0]["spec"]["nodeName"] for job in jobs if job.pods]
-    assert nodes == ["slow"]
-    seconds = {name: service_of(cluster, name).by_kind for name in ("a", "b")}
-    assert all(each.get("slow", 0) > 20 for each in seconds.values()), seconds
 
 
 @pytest.mark.parametrize("write", range(14))

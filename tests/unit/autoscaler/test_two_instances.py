@@ -112,22 +112,6 @@ def test_a_late_write_of_the_former_leader_meets_a_conflict(cluster: FakeCluster
     assert str(cluster.resize_and_resume(held.training_job, job.counts)) == "the job has changed"
 
 
-def test_a_state_from_an_older_copy_of_its_own_is_rebuilt(cluster: FakeCluster) -> None:
-    job = submitted(cluster)
-    harness = ControllerHarness(cluster, instance="one")
-    until_suspended(harness, job)
-    cluster.seen_profiles = dict(cluster.profiles)
-    harness.run_until("a", "Profiling")
-    runs, stored = job.runs, cluster.profiles["a"].status
-    harness.restart()
-    harness.run(2)
-    cluster.seen_profiles = None
-    assert job.runs == runs
-    saved = unpack(stored.state, "a", cluster.at)
-    known = harness.controller.managed.states["uid-a"].record.profiled
-    assert known[: len(saved.record.profiled)] == saved.record.profiled
-
-
 def test_labels_that_a_user_changes_do_not_hold_up_the_profile(cluster: FakeCluster) -> None:
     submitted(cluster)
     harness = ControllerHarness(cluster, instance="one")
@@ -180,13 +164,6 @@ def test_a_job_that_is_no_longer_managed_and_lost_its_profile_is_resumed(
     cluster.profiles.clear()
     ControllerHarness(cluster, instance="two").run(20)
     assert not job.suspended
-
-
-def test_a_job_suspended_at_its_goal_says_so_in_its_mark(cluster: FakeCluster) -> None:
-    job = submitted(cluster, at_target="suspend", target_loss="0.3")
-    harness = ControllerHarness(cluster, instance="one")
-    harness.run_until("a", "Suspended", seconds=600)
-    assert (mark(job) or "").split()[1:] == ["one", "for-good"]
 
 
 @pytest.mark.parametrize("what", ["refuses_status", "refuses_reports"])

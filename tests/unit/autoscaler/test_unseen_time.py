@@ -121,17 +121,6 @@ def test_a_start_times_out_by_the_time_that_was_seen(harness: ControllerHarness)
     assert job.counts == Counts(1, 2)
 
 
-def test_a_start_has_a_minute_under_a_new_autoscaler(harness: ControllerHarness) -> None:
-    resized(harness)
-    cluster = harness.cluster
-    cluster.pass_time(300)
-    harness.restart()
-    harness.run(55)
-    assert "RollingBack" not in cluster.reasons("a")
-    harness.run(10)
-    assert "RollingBack" in cluster.reasons("a")
-
-
 def test_a_start_does_not_time_out_while_the_operator_does_not_act(
     harness: ControllerHarness,
 ) -> None:

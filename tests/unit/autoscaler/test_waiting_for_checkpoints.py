@@ -74,29 +74,6 @@ def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(
     assert job.saved > 0
 
 
-@cases(
-    ("poll_seconds", "moves"),
-    {
-        "seldom: a checkpoint is fresh for as long as nobody looks": (15, True),
-        "too seldom: a stop would lose too much": (45, False),
-    },
-)
-def test_a_checkpoint_is_fresh_until_its_log_is_read_again(
-    cluster: FakeCluster, poll_seconds: int, moves: bool
-) -> None:
-    harness = ControllerHarness(cluster, poll_seconds=poll_seconds)
-    cluster.checkpoints = False
-    job = cluster.submit(
-        tf_job("a", 1, 1, target_loss="1e-4", training_mode="sync", max_workers="1", max_ps="1")
-    )
-    harness.run_until("a", "Training")
-    harness.run(700)
-    job.annotate(min_workers="2", max_workers="2")
-    cluster.checkpoints = True
-    harness.run(100)
-    assert (job.counts == Counts(1, 2)) is moves
-
-
 def until_waiting(cluster: FakeCluster, harness: ControllerHarness) -> FakeJob:
     """A job that is to grow at its next checkpoint, which does not come yet."""
     goal = {"target_loss": "0.0501", "training_mode": "sync"}
@@ -131,31 +108,6 @@ def test_annotations_changed_while_a_rescale_waits_take_effect(
     for _ in range(60):
         harness.run(1)
         assert job.counts in [before, *allowed]
-
-
-def test_any_ends_the_wait_for_a_checkpoint(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = until_waiting(cluster, harness)
-    before = job.counts
-    job.annotate(rescale="any")
-    harness.run(10)
-    assert job.counts != before
-
-
-def test_a_rescale_that_waits_too_long_for_a_checkpoint_is_withdrawn(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    cluster.checkpoints = False
-    job = cluster.submit(
-        tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1")
-    )
-    harness.run_until("a", "Training")
-    job.annotate(min_workers="2", max_workers="2")
-    harness.run_until("a", "WaitingForCheckpoint")
-    job.annotate(min_workers="1", max_workers="1")
-    harness.run_until("a", "Training", seconds=200)
-    assert (job.runs, job.counts) == (1, Counts(1, 1))
 
 
 def test_a_stale_checkpoint_does_not_count_while_the_log_is_read_late(

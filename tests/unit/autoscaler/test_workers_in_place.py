@@ -101,17 +101,6 @@ def test_any_other_change_takes_a_stop(
     assert (job.counts, job.runs) == (target, 2)
 
 
-def test_workers_whose_containers_fail_leave_again(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = submitted(cluster, 2)
-    cluster.breaks = lambda counts: counts.workers > 3
-    move(harness, cluster, Counts(1, 4))
-    assert (job.counts, job.runs) == (Counts(1, 2), 1)
-    assert cluster.reasons("a").count("RollingBack") == 1
-    assert [each.counts for each in state_of(harness).record.failed_counts] == [Counts(1, 4)]
-
-
 def test_counts_at_which_a_change_is_refused_are_not_its_users(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:

@@ -92,44 +92,6 @@ def test_a_second_run_is_not_profiled_and_begins_at_good_counts() -> None:
     assert harness.status("second").rescales <= 2
 
 
-def test_its_first_forecast_says_that_it_is_from_earlier_runs() -> None:
-    cluster = FakeCluster()
-    harness = harness_after_a_run(cluster)
-    cluster.submit(a_job("second", 1, manage="recommend"))
-    harness.run(30)
-    status = harness.status("second")
-    assert status.earlier_runs == 1
-    assert status.remaining_seconds is not None
-    assert status.recommended is not None
-    assert status.recommended.seconds_then is not None
-    assert status.recommended.seconds_now is not None
-    assert status.recommended.seconds_then < status.recommended.seconds_now
-
-
-def test_it_is_moved_before_its_first_checkpoint_while_it_is_young() -> None:
-    cluster = FakeCluster(checkpoints_of={"first"})
-    harness = harness_after_a_run(cluster)
-    second = cluster.submit(a_job("second", 1, rescale="checkpoint"))
-    harness.run(40)
-    assert sum(second.counts) > 8
-
-
-@cases(
-    "annotations",
-    {
-        "another workload": {"workload": "another"},
-        "another mode": {"training_mode": "sync"},
-        "another batch": {"global_batch_size": "99"},
-    },
-)
-def test_a_job_under_other_conditions_is_profiled(annotations: dict[str, str]) -> None:
-    cluster = FakeCluster()
-    harness = harness_after_a_run(cluster)
-    cluster.submit(a_job("second", 2, **annotations))
-    harness.run_until("second", "Profiling")
-    assert not events(cluster, "second", "EarlierRunsUsed")
-
-
 def test_a_job_that_differs_gets_an_event_and_is_measured_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -299,32 +261,6 @@ def test_a_job_that_runs_something_else_is_measured_itself(other: dict[str, str]
     cluster.submit(unnamed("second", **other))
     harness.run_until("second", "Profiling")
     assert not events(cluster, "second", "EarlierRunsUsed")
-
-
-def test_what_is_not_seen_in_the_template_is_found_by_speed_and_nobody_learns_from_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Jobs that mount the same ConfigMap with other contents, one after the other."""
-    cluster = FakeCluster()
-    harness = kept_of_an_unnamed_job(cluster)
-    usual, slow = FakeJob.speed, set[str]()
-    monkeypatch.setattr(
-        FakeJob, "speed", lambda fake: usual(fake) * (0.2 if fake.name in slow else 1)
-    )
-    for number in range(2, 4):
-        name = f"job{number}"
-        if number % 2 == 0:
-            slow.add(name)
-        fake = cluster.submit(unnamed(name))
-        harness.run(400)
-        assert events(cluster, name, "EarlierRunsDropped")
-        end(cluster, fake)
-        harness.run(1)
-        del cluster.jobs[name]
-        harness.run(1)
-    cluster.submit(unnamed("job4"))
-    harness.run_until("job4", "Profiling")
-    assert not events(cluster, "job4", "EarlierRunsUsed")
 
 
 def test_how_long_others_took_is_told_to_the_first_job_of_a_workload() -> None:

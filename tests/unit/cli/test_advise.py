@@ -1,6 +1,7 @@
 """What is advised for jobs of a cluster on which nothing of Optimus is installed."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -166,8 +167,18 @@ def test_of_a_job_without_parameter_servers_only_the_end_is_told() -> None:
     assert found["sooner"] is found["larger"] is found["enough"] is None
     text = advised(api, "t").text
     assert "PyTorchJob ns/t:\n" in text
-    assert "1 of 1 job has no PSs" in text
+    assert "It has no PSs: at other counts nothing is known." in text
     assert "no other counts are better" not in text
+    listed = advised(api).text
+    assert listed.startswith("namespace ns: 1 job has not ended: 1 with an end alone.")
+    assert listed.splitlines()[2].split() == ["job", "size", "done", "end", "(UTC)"]
+
+
+def test_a_job_of_which_neither_an_end_nor_other_counts_are_known_is_not_advised() -> None:
+    api = cluster(jobs=[without_ps()], pods=ranks(), logs={"t-master-0": log(declared="")})
+    text = advised(replace(api, missing=("mxjobs",))).text
+    assert text.startswith("namespace ns: 1 job has not ended: 1 not advised.")
+    assert "Not advised:\n  ns/t: its log declares no end, and it has no goal" in text
 
 
 @cases(
@@ -247,7 +258,7 @@ def test_a_goal_that_is_met_leaves_no_time() -> None:
 )
 def test_nothing_is_guessed(fields: dict[str, Any], reason: str) -> None:
     answer = advised(cluster(**fields))
-    assert "1 job without an end yet, 0 advised." in answer.text
+    assert "1 job has not ended: 1 not advised." in answer.text
     assert "Not advised:\n  ns/j: " in answer.text
     assert reason in answer.text
 
@@ -255,7 +266,7 @@ def test_nothing_is_guessed(fields: dict[str, Any], reason: str) -> None:
 def test_an_ended_job_is_only_counted() -> None:
     ended = job("old", status={"conditions": [{"type": "Succeeded", "status": "True"}]})
     answer = advised(cluster(jobs=[job(), ended]))
-    assert "1 job without an end yet, 1 advised; 1 has ended." in answer.text
+    assert "1 job has not ended: 1 advised; 1 has ended." in answer.text
     assert "ns/old" not in answer.text
     assert "it has ended: Succeeded" in advised(cluster(jobs=[ended]), "old").text
 

@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from optimus.cli.doctor import _LINES_TO_ADD
+from optimus.cli.log_doctor import _LINES_TO_ADD
 from optimus.cli.main import main
 from optimus.cli.training_log import read_progress
 from optimus.errors import NotReady
 from optimus.jobs import TargetMetric
 from optimus.kube.annotations import read_options
 from optimus.models.metric_goal import as_losses
-from optimus.progress.formats import parse_line
-from optimus.progress.parsed_line import LogFormatOptions
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 PUBLISHED = LOGS / "published"
@@ -125,22 +123,6 @@ def test_a_user_is_asked_which_way_a_nameless_value_improves(doctor: Doctor) -> 
         assert (found.losses[0].loss > found.losses[-1].loss) is met
 
 
-def test_a_table_of_values_is_read(doctor: Doctor) -> None:
-    rows = (f"{n}\t{2 / n:.3f}\t{3 / n:.3f}" for n in range(1, 7))
-    log = doctor.log("Epoch\tTraining Loss\tValidation Loss", *rows)
-    status, answer = doctor.json(log)
-    assert (status, answer["forms"], answer["read"]) == (0, {"table": 6}, 6)
-    found = values(answer)
-    assert found["training loss"] == "2 to 0.333"
-    assert found["evaluated Validation Loss"] == "3 to 0.5 (falls)"
-
-
-def test_an_error_rate_can_be_named_as_the_loss(doctor: Doctor) -> None:
-    log = doctor.log(*(f"Epoch[{n}] Train-top1-err={1 - n / 10}" for n in range(5)))
-    status, answer = doctor.json(log, "--metric", "top1-err")
-    assert (status, answer["missing"]) == (0, [])
-
-
 def test_a_log_without_progress_gets_lines_to_add(doctor: Doctor) -> None:
     status, text = doctor.text(doctor.log("training has started", "working", "done"))
     assert status == 1
@@ -169,21 +151,6 @@ def test_any_file_is_answered(doctor: Doctor, tmp_path: Path, content: bytes) ->
 def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "/nowhere/train.log"]) == 1
     assert "/nowhere/train.log" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        f"epoch={1} step={20} loss={0.512345:.6g}",
-        f"epoch={3} loss={0.4:.6g}",
-        "Epoch[0] Batch [0-50]\tSpeed: 812.50 samples/sec\tcross-entropy=2.30",
-    ],
-)
-def test_what_the_suggested_lines_print_is_read(line: str) -> None:
-    parsed = parse_line(line, LogFormatOptions())
-    assert parsed is not None
-    assert parsed.trained
-    assert parsed.loss is not None
 
 
 def test_a_log_without_a_checkpoint_gets_a_note(doctor: Doctor) -> None:

@@ -163,11 +163,6 @@ class TestThreshold:
             (7, 8, None),
         ]
 
-    def test_a_run_that_does_not_converge_is_asked_for_as_never(self) -> None:
-        points = [LossPoint(1.0 - 0.05 * n, n) for n in range(1, 15)]
-        asked = list(questions_of_threshold(points, [0.5], 0.01))
-        assert [(each.seen, each.true) for each in asked] == [(7, None)]
-
 
 class TestResult:
     def test_an_unreachable_target_is_null_with_an_error_of_a_whole_run(
@@ -250,11 +245,6 @@ class TestForecast:
         assert found["met_at"] == int(np.argmax(np.array(losses) <= 0.5)) + 1
         assert found["predicted"] is None
 
-    def test_an_unreachable_target(self, command_line: CommandLine) -> None:
-        found = command_line.json("forecast", CONSTANT[1], "--target-loss", 1e-6)
-        assert found["predicted"] is None
-        assert found["reason"].startswith("a loss of 1e-06 is not reachable at this rate: ")
-
     def test_a_log_with_steps_only(self, command_line: CommandLine, write_log: Written) -> None:
         steps = [f"step={100 * n} loss={loss}" for n, loss in enumerate(decay(60), 1)]
         found = command_line.json(
@@ -262,17 +252,6 @@ class TestForecast:
         )
         assert (found["unit"], found["seen"]) == ("steps", 6000)
         assert found["predicted"] == pytest.approx(9000, rel=0.25)
-
-    def test_one_low_epoch_does_not_meet_a_target(
-        self, command_line: CommandLine, write_log: Written
-    ) -> None:
-        losses = decay(60)
-        losses[9] = 0.1
-        log = write_log(*csv_of(losses))
-        assert command_line.json("forecast", log, "--target-loss", 0.15)["met_at"] is None
-        losses[10] = 0.14
-        log = write_log(*csv_of(losses))
-        assert command_line.json("forecast", log, "--target-loss", 0.15)["met_at"] == 10
 
     @pytest.mark.parametrize(("scale", "shown"), [(1, "as a part of 1"), (100, "in percent")])
     @pytest.mark.parametrize("target", ["validation accuracy>=0.85", "acc >= 85%"])
@@ -296,20 +275,6 @@ class TestForecast:
         text = command_line.text("forecast", log, "--target", target)
         assert f"val_acc (of an evaluation, rises, {shown}) is " in text
         assert f"the target val_acc >= {scale * 0.85:g} is met after" in text
-
-    def test_a_metric_that_was_met(self, command_line: CommandLine, write_log: Written) -> None:
-        lines = [f"epoch={n} ppl={100 / n + 10}" for n in range(1, 31)]
-        log = write_log(*lines, name="ppl.log")
-        found = command_line.json("forecast", log, "--target", "perplexity<=20")
-        assert (found["met_at"], found["rises"], found["bound"]) == (10, False, None)
-        assert "ppl (of the training, falls) is 13.33" in command_line.text(
-            "forecast", log, "--target", "perplexity<=20"
-        )
-
-    def test_a_loss_as_the_target(self, command_line: CommandLine, write_log: Written) -> None:
-        log = write_log(*csv_of(decay(60)))
-        found = command_line.json("forecast", log, "--target", "loss<=0.15")
-        assert found == command_line.json("forecast", log, "--target-loss", 0.15)
 
     @pytest.mark.parametrize(("word", "decides"), [("and", 1), ("or", 0)])
     def test_two_targets(
@@ -335,12 +300,6 @@ class TestForecast:
         log = write_log("epoch,loss,val_accuracy", *rows)
         found = command_line.json("forecast", log, "--target", "accuracy>=85")
         assert (found["metric"], found["bound"], found["unit"]) == ("val_accuracy", 100, "epochs")
-
-    def test_a_metric_without_a_bound(self, command_line: CommandLine, write_log: Written) -> None:
-        log = write_log(*(f"epoch={n} reward={50 * n}" for n in range(1, 20)), name="r.log")
-        found = command_line.json("forecast", log, "--target", "reward>=5000")
-        assert found["predicted"] is None
-        assert "rises without a bound" in found["reason"]
 
     def test_a_metric_that_is_not_there(
         self, command_line: CommandLine, write_log: Written
@@ -382,18 +341,6 @@ class TestBadInput:
                 ["epoch,loss", "1,0.5", "2,abc"],
                 ":3: a number from 0 to 1e+30 is expected as loss, found 'abc'",
             ),
-            "a short row": (
-                ["epoch,loss", "1,0.5", "2"],
-                ":3: a number from 0 to 1e+30 is expected as loss, found ''",
-            ),
-            "beyond all losses": (
-                ["epoch,loss", "1,1e30"],
-                "from 0 to 1e+30 is expected as loss, found '1e30'",
-            ),
-            "nan": (
-                ["epoch,loss", "1,nan"],
-                ":2: a number from 0 to 1e+30 is expected as loss, found 'nan'",
-            ),
             "no loss": (
                 ["epoch,accuracy", "1,2"],
                 ":1: a column 'loss' beside 'epoch' is expected",
@@ -402,18 +349,6 @@ class TestBadInput:
             "backwards": (
                 ["epoch,loss", "3,1", "2,1"],
                 ":3: epochs from 0 on that do not fall are expected, found 2",
-            ),
-            "before the beginning": (
-                ["epoch,loss", "-1,1"],
-                ":2: epochs from 0 on that do not fall",
-            ),
-            "below 0": (
-                ["epoch,loss", "1,1", "2,-1"],
-                ":3: a number from 0 to 1e+30 is expected as loss, found '-1'",
-            ),
-            "a rate below 0": (
-                ["epoch,loss,lr", "1,1,0.1", "2,1,-0.1"],
-                ":3: a number from 0 to 1e+30 is expected as lr",
             ),
             "below 0 in a log": (["step=1 loss=1", "step=2 loss=-1"], "expected, loss 2 is -1"),
             "a huge cell": (
@@ -436,11 +371,6 @@ class TestBadInput:
         message = command_line.error("evaluate", "convergence", log)
         assert str(log) in message
         assert problem in message
-
-    def test_a_missing_file_is_reported(self, command_line: CommandLine, tmp_path: Path) -> None:
-        assert "No such file" in command_line.error(
-            "forecast", tmp_path / "none.log", "--target-loss", 1
-        )
 
     @pytest.mark.parametrize("options", [["--at", "1.5"], ["--at", "x"], ["--target-at", "0"]])
     def test_invalid_options_are_refused(

@@ -86,10 +86,8 @@ class TestGeneralForm:
                 "submit_time,steps\n1,2\n2026-01-31T12:00:00Z,2\n",
                 "or in all lines instants",
             ),
-            "half a worker": ("submit_time,steps,workers\n1,2,1.5\n", "a whole number"),
             "bounds": ("submit_time,steps,min_ps,max_ps\n1,2,3,2\n", "at most their maximum"),
             "no loss as a goal": ("submit_time,goal\n1,accuracy>=0.7\n", "threshold=0.02"),
-            "zero": ("submit_time,epochs\n1,0\n", "above 0 is expected as epochs"),
             "a speed too much": (
                 "submit_time,steps,steps_per_second,duration_seconds\n1,2,3,4\n",
                 "two of duration_seconds, steps and steps_per_second",

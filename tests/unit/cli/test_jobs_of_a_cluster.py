@@ -22,6 +22,7 @@ from optimus.kube.job_kinds import ANY_KIND
 from optimus.kube.job_list import list_jobs
 from optimus.kube.stored_settings import ClusterSettings
 from tests.cases import cases
+from tests.harness.jobsets import jobset_json, train_steps
 from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, refusal, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -65,13 +66,16 @@ def test_the_list_shows_phase_counts_loss_goal_end_and_cpu() -> None:
     assert "  00:19        5" in row
 
 
-def test_the_list_counts_the_master_of_a_job_without_parameter_servers() -> None:
-    job = job_json()
+def test_a_job_without_parameter_servers_is_shown_by_what_trains_and_without_their_column() -> None:
+    job = job_json(target_loss="0.2")
     worker = job["spec"].pop("tfReplicaSpecs")["Worker"]
     roles = {"Master": {**worker, "replicas": 1}, "Worker": {**worker, "replicas": 3}}
     job |= {"kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": roles}}
-    answer = listed(FakeApi(jobs=[job], missing=()))
-    assert "  0  1 master + 3 workers  " in answer.text
+    api = FakeApi(jobs=[job], missing=())
+    answer = listed(api)
+    assert answer.text.splitlines()[2].split() == ["job", "phase", "workers", "cpu"]
+    assert "  1 master + 3 workers  " in answer.text
+    assert "counts  1 master + 3 workers" in shown(api).text
     (found,) = answer.value["jobs"]  # type: ignore[index]
     assert (found["workers"], found["trainers"]) == (3, 4)
 
@@ -120,6 +124,12 @@ def test_jobs_without_a_goal_or_a_profile_are_said_to_be_so() -> None:
         "no goal: the annotation optimus.dl/target-loss" in shown(FakeApi(jobs=[job_json()])).text
     )
     assert "has no TrainingProfile yet" in shown(FakeApi()).text
+    never = jobset_json("j", *train_steps(2), annotations={"optimus.dl/target-loss": "0.2"})
+    api = FakeApi(jobs=[{**never, "kind": "JobSet"}], missing=("tfjobs", "mxjobs", "pytorchjobs"))
+    assert "1 NotManaged" in listed(api).text
+    said = "it is only placed, as a JobSet is never resized; optimus advise j tells"
+    assert said in shown(api).text
+    assert said in job_forecast.answer_of(what_if.view_of(api, "ns", "j")).text
 
 
 def test_a_profile_of_another_job_of_the_name_counts_for_nothing() -> None:
@@ -160,20 +170,6 @@ def test_a_name_does_not_lead_to_another_object(name: str) -> None:
 def test_no_jobs_is_a_sentence() -> None:
     text = listed(FakeApi(jobs=[])).text
     assert text == f"there is no {ANY_KIND} in namespace ns; -A shows all"
-
-
-@pytest.mark.parametrize("missing", ["pods", "trainingprofiles"])
-def test_what_may_not_be_read_is_said_and_the_rest_is_shown(missing: str) -> None:
-    api = training(forbidden=[missing])
-    answer = listed(api)
-    text = answer.text
-    group = {"pods": "", "trainingprofiles": ".optimus.dl"}[missing]
-    assert f"incomplete: you may not list {missing}{group} in namespace ns; ask an admin" in text
-    assert answer.status == INCOMPLETE
-    assert "j " in text
-    if missing == "pods":
-        assert "62 %" in text
-        assert "they hold" not in text
 
 
 def test_without_the_crd_of_profiles_the_command_that_installs_it_is_named() -> None:
@@ -350,18 +346,6 @@ def test_what_if_asks_the_nodes_of_the_autoscaler() -> None:
     others, own = node("n", "64"), replace(decides(), node_selector="pool=training")
     assert asked(under(decides(), others, pool), "+40").value["fits"] is True  # type: ignore[index]
     assert asked(under(own, others, pool), "+40").value["fits"] is False  # type: ignore[index]
-
-
-def test_what_if_leaves_out_what_another_extender_accounts_for() -> None:
-    asks = job_json(target_loss="0.2")
-    for role in asks["spec"]["tfReplicaSpecs"].values():
-        requests = role["template"]["spec"]["containers"][0]["resources"]["requests"]
-        requests["nvidia.com/gpumem"] = "1000"
-    assert asked(replace(under(decides()), jobs=[asks]), "+4").value["fits"] is False  # type: ignore[index]
-    known = replace(decides(), ignored_resources=frozenset({"nvidia.com/gpumem"}))
-    found = asked(replace(under(known), jobs=[asks]), "+4")
-    assert found.value["fits"] is True  # type: ignore[index]
-    assert "It requests 4 cpu more." in found.text
 
 
 def test_what_if_says_that_nodes_have_no_place_or_may_not_be_read() -> None:

@@ -209,6 +209,7 @@ sys.exit(main())
         "no file": (["evaluate", "thing"], "optimus evaluate thing: the following arguments"),
         "a slip of the pen": (["evalute"], "there is no 'evalute'; did you mean evaluate?"),
         "in a group": (["evaluate", "thign"], "there is no 'thign'; did you mean thing?"),
+        "in an option": (["evaluate", "thing", "f", "--js"], "'--js'; did you mean --json?"),
         "something else": (["pause"], "there is no 'pause'; expected: evaluate"),
     },
 )
@@ -252,8 +253,9 @@ def loaded_by(program: str, *libraries: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("words", [["--help"], ["status", "--help"]], ids=" ".join)
-def test_help_loads_no_numerical_library(words: list[str]) -> None:
+@pytest.mark.parametrize("command", ["", "status", "why", "doctor"])
+def test_help_loads_no_numerical_library(command: str) -> None:
+    words = [*command.split(), "--help"]
     program = f"from optimus.cli.main import main\nmain({words!r})"
     assert loaded_by(program, "numpy", "scipy", "kubernetes") == []
 

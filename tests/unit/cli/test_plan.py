@@ -9,7 +9,6 @@ import pytest
 from optimus.cli.job_table import read_job_table
 from optimus.cli.main import main
 from optimus.cli.plan import POOL_POLICIES, UNPLACED_SECONDS, equal_nodes, plan, policy_for_tables
-from optimus.jobs import Counts
 from optimus.resources import Resources
 from tests.cases import cases
 
@@ -115,16 +114,6 @@ def test_jobs_that_do_not_fit_are_listed_with_a_reason(
     assert "too little" in capsys.readouterr().out
 
 
-def test_each_policy_has_a_default_placement_that_can_be_changed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    arguments = ["plan", "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--policy", "drf"]
-    assert main(arguments) == 0
-    assert "drf, placed by spread" in capsys.readouterr().out
-    assert main([*arguments, "--placement", "pack"]) == 0
-    assert "drf, placed by pack" in capsys.readouterr().out
-
-
 def test_the_plan_does_not_depend_on_the_order_of_the_tables_lines(tmp_path: Path) -> None:
     lines = (DATA / "jobs_100.csv").read_text().splitlines()
     plans = []
@@ -141,26 +130,6 @@ BAD_TABLES = [
         "no number",
         [ROW.replace("0.25", "fast")],
         "jobs.csv:1: a number from 0 to 1e+12 is expected as t0, found 'fast'",
-    ),
-    (
-        "an empty cell",
-        [cell(4, "")],
-        "jobs.csv:1: a number from 0 to 1e+12 is expected as t0, found ''",
-    ),
-    (
-        "a negative number",
-        [cell(2, "-1")],
-        "jobs.csv:1: a number from 0 to 1e+12 is expected as Q, found '-1'",
-    ),
-    (
-        "not a number",
-        [cell(2, "nan")],
-        "jobs.csv:1: a number from 0 to 1e+12 is expected as Q, found 'nan'",
-    ),
-    (
-        "an infinite number",
-        [cell(2, "inf")],
-        "jobs.csv:1: a number from 0 to 1e+12 is expected as Q, found 'inf'",
     ),
     ("an id twice", [ROW, ROW], "jobs.csv:2: job a is in line 1 already"),
     ("no id", [cell(0, " ")], "jobs.csv:1: an id is expected"),
@@ -206,17 +175,10 @@ def test_a_table_that_is_not_text_is_refused(
 @cases(
     ("arguments", "message"),
     {
-        "no file": (["--jobs", "none.csv", "--nodes", "3"], "none.csv: No such file"),
         "no nodes": (["--nodes", "0"], "--nodes: '0'; a whole number from 1"),
-        "fewer than none": (["--nodes", "-2"], "--nodes: '-2'; a whole number"),
-        "no number of nodes": (["--nodes", "many"], "--nodes: 'many'; a whole number"),
         "unknown resource": (
             ["--nodes", "3", "--node", "cpu=16,tpu=2"],
             "--node: 'tpu=2'; each of cpu",
-        ),
-        "a resource twice": (
-            ["--nodes", "3", "--node", "cpu=1,cpu=2"],
-            "--node: 'cpu=2'; each of cpu",
         ),
         "no amount": (["--nodes", "3", "--node", "cpu"], "--node: 'cpu'; NAME=AMOUNT"),
         "amount not a number": (
@@ -238,10 +200,3 @@ def test_invalid_arguments_are_reported(
     )
     assert main(["plan", *given]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_remaining_seconds_follow_the_tables_speed_terms(tmp_path: Path) -> None:
-    (candidate,) = read_job_table(table(tmp_path, ROW), NODE)
-    expected = 100 * (8 / 3 + 0.1 + 0.3 * 3 / 2 + 0.01 * 3 + 0.01 * 2)
-    assert candidate.forecast.at(Counts(2, 3)) == pytest.approx(expected)
-    assert candidate.forecast.remaining_seconds(2, 3) == pytest.approx(expected)

@@ -120,13 +120,6 @@ class TestResults:
         assert (found["jobs"], found["seeds"], found["ratios_to"]) == (3, [7, 8], "drf")
         assert len(found["policies"]["fifo"]["figures"]["makespan_seconds"]["by_seed"]) == 2
 
-    def test_the_files_are_the_same_with_one_process_and_with_two(
-        self, capsys: pytest.CaptureFixture[str], written: Path, tmp_path: Path
-    ) -> None:
-        output_of(capsys, *SMALL, "--output", str(tmp_path / "two"), "--processes", "2")
-        for name in ("results.json", "jobs.csv", "timeline.csv", "forecasts.csv"):
-            assert (written / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
     def test_output_writes_result_files(self, written: Path) -> None:
         assert {path.name for path in written.iterdir()} == {
             "results.json",
@@ -143,11 +136,6 @@ class TestResults:
     ) -> None:
         nodes = ["--nodes", "1:cpu=16,memory=64", "2:cpu=7.5,memory=40,gpu=2"]
         assert output_of(capsys, *SMALL, *nodes) != printed
-
-    def test_another_placement_rule_changes_the_results(
-        self, capsys: pytest.CaptureFixture[str], printed: str
-    ) -> None:
-        assert output_of(capsys, *SMALL, "--placement", "theorem1") != printed
 
     def test_untouched_jobs_take_less_at_counts_that_their_users_know(
         self, capsys: pytest.CaptureFixture[str]
@@ -236,11 +224,6 @@ class TestKindsOfNodes:
         with pytest.raises(BadInput, match="each once, are expected"):
             parse_nodes([text])
 
-    def test_there_are_none_without(self) -> None:
-        texts = ["1:cpu=16,memory=64", "2:cpu=8,memory=40"]
-        assert [node.labels for node in parse_nodes(texts)] == [{}, {}, {}]
-        assert parse_arithmetic(texts) == {}
-
     def test_slow_nodes_slow_the_jobs(self, capsys: pytest.CaptureFixture[str]) -> None:
         one = ("--policies", "gavel-las", "--jobs", "2", "--seeds", "1", "--json", "--nodes")
         seconds = [
@@ -265,18 +248,6 @@ class TestStops:
         assert after[time]["mean"] > before[time]["mean"]
         assert "lost s" in output_of(capsys, *drf, "--checkpoint-seconds", "200")
         assert "lost s" not in output_of(capsys, *drf)
-
-    def test_a_save_as_they_are_stopped_takes_time_and_loses_nothing(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        drf = ("--policies", "drf", "--jobs", "6", "--seeds", "1", "--json")
-        found = [
-            json.loads(output_of(capsys, *drf, *more))["policies"]["drf"]["figures"]
-            for more in ((), ("--save-seconds", "10"), ("--save-seconds", "60"))
-        ]
-        assert {each["lost_seconds_per_job"]["mean"] for each in found} == {0.0}
-        usual, saving, longer = (each["average_jct_seconds"]["mean"] for each in found)
-        assert usual < saving < longer
 
     def test_a_job_that_is_always_stopped_before_its_checkpoint_is_named(
         self, capsys: pytest.CaptureFixture[str]

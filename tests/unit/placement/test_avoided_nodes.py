@@ -3,13 +3,11 @@
 import random
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Placement
-from tests.unit.placement.exhaustive_search import gang_of
-from tests.unit.placement.random_gangs import RULE, Case, cases, nodes_of, placed
+from tests.unit.placement.random_gangs import RULE, Case, cases
 from tests.unit.properties import examples
 from tests.unit.seeded import seeded
 
@@ -35,16 +33,3 @@ def test_avoided_nodes_change_no_answer_but_which_nodes(case: Case) -> None:
         assert gang.avoided.isdisjoint(without.nodes.values())
     else:
         assert answer == anywhere, "it goes where it would have gone"
-
-
-@pytest.mark.parametrize(
-    ("cpus", "used"),
-    [
-        pytest.param({"a": 9, "b": 4}, {"b"}, id="it fits on the other node"),
-        pytest.param({"a": 9, "b": 2, "c": 1}, {"b", "c"}, id="it fits on more nodes"),
-        pytest.param({"a": 9, "b": 1}, {"a"}, id="it does not fit without the node"),
-    ],
-)
-def test_a_gang_of_three_avoids_a_node(cpus: dict[str, int], used: set[str]) -> None:
-    gang = replace(gang_of(ps=1, workers=2), avoided=frozenset({"a"}))
-    assert set(placed(gang, *nodes_of(**cpus)).nodes.values()) == used

@@ -107,70 +107,10 @@ def planned(
     return counts
 
 
-def refusal_of(
-    members: Sequence[Member], nodes: Sequence[Node], placed: Sequence[tuple[OnePod, Node]] = ()
-) -> str:
-    answer = answer_of(members, nodes, placed)
-    assert isinstance(answer, DoesNotFit)
-    return answer.reason
-
-
 ANTI = PodRules(anti_affinity=(AffinityTerm(HOST, app("a")),))
-ZONE = PodRules(affinity=(AffinityTerm("zone", app("a")),))
 SPREAD = PodRules(spread=(SpreadConstraint("zone", 1, app("a")),))
 PORT = PodRules(ports=(HostPort(80),))
 NODES = [node(f"n{at}", zone="east" if at < 2 else "west") for at in range(4)]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "conflict"),
-    [
-        pytest.param(HostPort(80), HostPort(80), True, id="the same port of every address"),
-        pytest.param(HostPort(80), HostPort(81), False, id="two ports"),
-        pytest.param(HostPort(80), HostPort(80, "UDP"), False, id="two protocols"),
-        pytest.param(HostPort(80), HostPort(80, address="10.0.0.1"), True, id="one of all"),
-        pytest.param(
-            HostPort(80, address="10.0.0.2"),
-            HostPort(80, address="10.0.0.1"),
-            False,
-            id="two addresses",
-        ),
-    ],
-)
-def test_ports_that_one_node_cannot_have_both(
-    one: HostPort, other: HostPort, conflict: bool
-) -> None:
-    assert one.conflicts_with(other) is conflict
-    assert other.conflicts_with(one) is conflict
-
-
-def test_a_pod_that_is_there_keeps_the_gang_away() -> None:
-    there = [(OnePod("ns", {"app": "b"}, ANTI), NODES[0])]
-    assert planned(workers(4), NODES, there)["n0"] == 0
-    others = PodRules(anti_affinity=(AffinityTerm("zone", app("a")),))
-    there = [(OnePod("ns", {}, others), NODES[at]) for at in (0, 3)]
-    assert refusal_of(workers(1), NODES, there).endswith(
-        "required pod anti-affinity leaves too few nodes"
-    )
-
-
-def test_affinity_to_itself_keeps_a_gang_in_one_zone() -> None:
-    counts = planned(workers(8, ZONE), NODES)
-    assert sorted(counts.values()) == [0, 0, 4, 4]
-    assert {counts["n0"], counts["n1"]} in ({0}, {4})
-    assert refusal_of(workers(9, ZONE), NODES).endswith(
-        "required pod affinity leaves too few nodes"
-    )
-
-
-def test_a_spread_puts_as_many_in_each_zone() -> None:
-    counts = planned(workers(4, SPREAD), NODES)
-    assert counts["n0"] + counts["n1"] == 2
-    nodes = [node("n0", 1, zone="east"), node("n1", 9, zone="west")]
-    assert planned(workers(3, SPREAD), nodes) == {"n0": 1, "n1": 2}
-    assert refusal_of(workers(4, SPREAD), nodes).endswith(
-        "topology spread constraints leave too few nodes"
-    )
 
 
 def test_the_last_group_goes_first_where_the_first_leaves_it_too_few_nodes() -> None:

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-
 from benchmarks.uneven_placement import job_of
 from optimus.jobs import Counts, FixedRole, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import Assignment, DoesNotFit, FixedAssignment, Placement, Server
+from optimus.placement.gang import Assignment, FixedAssignment, Placement, Server
 from optimus.placement.per_pod import PACK, SPREAD, PerPod
 from optimus.placement.queue.order import WaitingGang, order_key
 from optimus.placement.scoring import free_room_scores, planned_scores
@@ -34,13 +32,6 @@ def test_where_replicas_go_one_by_one(rule: PerPod, spread: dict[str, tuple[int,
     assert isinstance(answer, Placement)
     assert not overfull(gang, answer, FREE)
     assert spread_of(gang, answer) == spread
-
-
-@pytest.mark.parametrize("rule", [SPREAD, PACK])
-def test_a_gang_that_does_not_fit_is_refused_whole(rule: PerPod) -> None:
-    assert rule.place(gang_of(5, 5), Capacity(NODES, FREE)) == DoesNotFit(
-        "job ns/job (5 PS + 5 workers) does not fit as a whole"
-    )
 
 
 @cases(

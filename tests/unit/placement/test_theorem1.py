@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from optimus.jobs import Counts, Job, JobKey, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import Assignment, DoesNotFit, Gang, Placement
+from optimus.placement.gang import Assignment, Gang, Placement
 from optimus.resources import Resources
 from tests.unit.placement.exhaustive_search import (
     Spread,
@@ -200,14 +200,6 @@ REFUSALS = {
     ),
     "no nodes": (gang_of(1, 1), {}, "job ns/job (1 PS + 1 worker) does not fit as a whole"),
 }
-
-
-@pytest.mark.parametrize(("gang", "cpus", "sentence"), REFUSALS.values(), ids=REFUSALS)
-def test_what_does_not_fit_is_refused_whole(
-    gang: Gang, cpus: dict[str, int], sentence: str
-) -> None:
-    nodes, free = nodes_of(**cpus)
-    assert RULE.place(gang, Capacity(nodes, free)) == DoesNotFit(sentence)
 
 
 def test_a_half_bound_gang_is_completed_around_its_bound_replicas() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from optimus.jobs import Counts
 from optimus.rescale.words import Outcome, PauseReason, Step
+from tests.cases import cases
 from tests.unit.properties import sampled
 from tests.unit.rescale.rescale_harness import Fault, RescaleHarness
 from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
@@ -38,67 +39,6 @@ def run(harness: RescaleHarness, rounds: int = 60) -> RescaleHarness:
     harness.settle()
     harness.check_end()
     return harness
-
-
-def test_without_faults_the_target_is_reached() -> None:
-    harness = run(RescaleHarness(SimulatedJob()))
-    assert [end.outcome for end in harness.ends] == [Outcome.REACHED]
-    assert harness.job.counts == TARGET
-
-
-def test_a_target_that_cannot_be_placed_is_rolled_back() -> None:
-    harness = run(RescaleHarness(SimulatedJob(capacity=4)))
-    assert [end.outcome for end in harness.ends] == [Outcome.ROLLED_BACK]
-    assert harness.job.counts == BEFORE
-
-
-@pytest.mark.parametrize("target", [Counts(1, 4), Counts(1, 2)])
-def test_workers_come_and_go_while_the_others_train(target: Counts) -> None:
-    harness = run(RescaleHarness(dynamic(3), target=target))
-    (end,) = harness.ends
-    assert (end.outcome, harness.job.counts) == (Outcome.REACHED, target)
-    assert harness.job.run == 1, "nobody else was stopped"
-    assert end.price_seconds is None
-
-
-def test_workers_that_cannot_be_placed_leave_again() -> None:
-    harness = run(on_path("workers that come cannot be placed"))
-    (end,) = harness.ends
-    assert (end.outcome, harness.job.counts) == (Outcome.ROLLED_BACK, Counts(1, 2))
-    assert harness.job.run == 1
-
-
-def test_a_job_returns_to_one_worker_by_a_stop() -> None:
-    harness = run(on_path("those beside a single worker cannot be placed"))
-    (end,) = harness.ends
-    assert (end.outcome, harness.job.counts) == (Outcome.ROLLED_BACK, Counts(1, 1))
-    assert harness.job.run == 2
-
-
-def test_a_job_at_its_goal_pauses_with_our_annotation() -> None:
-    harness = run(RescaleHarness(SimulatedJob(), target=NONE))
-    assert [end.outcome for end in harness.ends] == [Outcome.PAUSED]
-    assert harness.job.suspended
-    assert not harness.job.pods
-    assert harness.job.counts == BEFORE
-
-
-def test_a_job_that_was_paused_for_a_gang_waits_for_its_nodes_like_any_other() -> None:
-    harness = run(on_path("the gang that it was paused for has its nodes"))
-    (end,) = harness.ends
-    assert (end.outcome, end.record.step) == (Outcome.REACHED, Step.RESUME)
-    assert not harness.job.suspended
-
-
-@pytest.mark.parametrize("target", [TARGET, BEFORE])
-def test_a_paused_job_is_resumed_and_seen_to_train(target: Counts) -> None:
-    harness = run(RescaleHarness(SimulatedJob.paused(), target=target, pause=PauseReason.POLICY))
-    (end,) = harness.ends
-    assert (end.outcome, end.record.step, harness.job.counts) == (
-        Outcome.REACHED,
-        Step.VERIFY,
-        target,
-    )
 
 
 GOAL, GANG = PauseReason.GOAL, PauseReason.GANG
@@ -143,6 +83,44 @@ def on_path(path: str, faults: Iterable[Fault | None] = ()) -> RescaleHarness:
 
 def calls_of(path: str) -> int:
     return run(on_path(path)).calls
+
+
+REACHED, ROLLED_BACK, PAUSED = Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.PAUSED
+
+
+@cases(
+    ("path", "outcome", "step", "counts", "runs"),
+    {
+        "it grows": ("the target is reached", REACHED, Step.VERIFY, TARGET, 2),
+        "it returns": ("the target cannot be placed", ROLLED_BACK, Step.START, BEFORE, 3),
+        "it pauses": ("the job is paused", PAUSED, Step.EMPTY, BEFORE, 1),
+        "it goes on": ("the paused job is resumed", REACHED, Step.VERIFY, TARGET, 2),
+        "as before": ("the paused job is resumed at its counts", REACHED, Step.VERIFY, BEFORE, 2),
+        "a gang": (
+            "the gang that it was paused for has its nodes",
+            REACHED,
+            Step.RESUME,
+            BEFORE,
+            2,
+        ),
+        "in place": ("workers come in place", REACHED, Step.VERIFY, Counts(1, 4), 1),
+        "they go": ("workers go in place", REACHED, Step.VERIFY, Counts(1, 2), 1),
+        "they leave again": (
+            *("workers that come cannot be placed", ROLLED_BACK, Step.START, Counts(1, 2), 1),
+        ),
+        "a single worker takes a stop": (
+            "those beside a single worker cannot be placed",
+            *(ROLLED_BACK, Step.START, Counts(1, 1), 2),
+        ),
+    },
+)
+def test_without_faults(path: str, outcome: Outcome, step: Step, counts: Counts, runs: int) -> None:
+    harness = run(on_path(path))
+    (end,) = harness.ends
+    assert (end.outcome, end.record.step) == (outcome, step)
+    assert (harness.job.counts, harness.job.run) == (counts, runs)
+    assert harness.job.suspended is (outcome is PAUSED)
+    assert bool(harness.job.pods) is not harness.job.suspended
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from optimus.allocation.policy import Service
 from optimus.interval.capacity_plan import CapacityPlan, Held
-from optimus.jobs import NO_COUNTS, Counts, RescaleRule, Role
+from optimus.jobs import NO_COUNTS, Counts, Role
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.rescale.purpose import RescalePurpose
@@ -230,16 +230,6 @@ class TestARescale:
             harness.run(harness.cluster.now + RESCALE)
             reported.append(state.history(0.0).own_counts)
         assert reported == [None, Counts(1, 1), None]
-
-    def test_what_its_user_forbids_while_it_is_stopped_is_rolled_back(self) -> None:
-        harness = running()
-        state, began = harness.state, harness.cluster.now
-        harness.move("node-1", "node-1", "node-1")
-        state.job = replace(state.job, rescale=RescaleRule.NEVER)
-        harness.run(began + RESCALE)
-        assert harness.steps[1:] == [(began + LEAVING, "undo-start"), (began + RESCALE, "over")]
-        assert (state.phase, state.job.counts) == (Phase.TRAINING, Counts(1, 1))
-        assert sum(harness.cluster.used().values(), NONE) == PS + WORKER
 
     def test_costs_the_time_without_training_where_that_is_measured(self) -> None:
         prices = []

@@ -15,8 +15,6 @@ from optimus.allocation import (
     per_pool,
 )
 from optimus.allocation.policy import Grant, Holding
-from optimus.interval import ProfilingConfig
-from optimus.interval.driver import DriverConfig
 from optimus.jobs import CountBounds, Counts, TargetEpochs
 from optimus.nodes import NODE_KIND_LABEL
 from optimus.placement.theorem1 import Theorem1
@@ -97,29 +95,6 @@ class TestQuestions:
         assert [each.nodes for each in second.pools[0].kinds] == [2]
         assert [each.of("asked", 1) for each in policy.memories] == [{}, {"times": 1}]
         assert len(set(policy.seeds)) == 2
-
-
-class TestPreemption:
-    def test_srtf_pauses_a_long_job_for_a_short_one_and_then_resumes_it(self) -> None:
-        """One place. b, 100 s, comes at 100; at 600 a has trained for 600 s of 1,000 s.
-
-        a leaves for 10 s and is paused, b trains from 610 to 710. In the next interval, at 1200, a
-        goes on: of its 30 s for a restart 20 s are left, and 400 s of training."""
-        long = job("a", JobParameters(epochs=100, bounds=ONE_TASK_EACH))
-        short = job("b", JobParameters(arrives=100, epochs=10, bounds=ONE_TASK_EACH))
-        config = preset("srtf", TrueForecasts())
-        found = simulate(workload(long, short, on=nodes(1, cpu=2)), config, seed=1)
-        a, b = found.jobs
-        assert [b.placed_at, b.finished_at] == pytest.approx([610, 710])
-        assert (a.pauses, a.restarts) == (1, 0)
-        assert a.finished_at == pytest.approx(1200 + 20 + 400)
-
-    def test_without_a_shorter_job_nobody_is_paused(self) -> None:
-        long = job("a", JobParameters(epochs=100, bounds=ONE_TASK_EACH))
-        longer = job("b", JobParameters(arrives=100, epochs=200, bounds=ONE_TASK_EACH))
-        config = preset("srtf", TrueForecasts())
-        found = simulate(workload(long, longer, on=nodes(1, cpu=2)), config, seed=1)
-        assert [each.pauses for each in found.jobs] == [0, 0]
 
 
 class TestTurns:
@@ -309,14 +284,6 @@ class TestCoursesByHand:
         assert found.jobs[0].placed_at == 600
         first = [point for point in found.timeline if 600 <= point.at < 1200]
         assert {(point.ps, point.workers) for point in first if point.tasks} == {(1, 1)}
-
-    def test_profiling_runs_are_restarts_that_are_counted_apart(self) -> None:
-        only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
-        profiled = LoopConfig(driver=DriverConfig(expects=False))
-        config = replace(preset("optimus"), loop=profiled)
-        found = simulate(workload(only, on=nodes(8)), config, seed=1).jobs[0]
-        assert found.profiling_runs == ProfilingConfig().runs
-        assert found.restarts > found.profiling_runs
 
     def test_a_job_whose_speeds_are_known_beforehand_is_not_profiled(self) -> None:
         only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))

@@ -10,15 +10,13 @@ from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_
 from optimus.allocation.policy import PoolRule
 from optimus.interval import IntervalConfig
 from optimus.interval.driver import DriverConfig
-from optimus.jobs import CountBounds, Counts, JobKey
+from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.rescale.disruption import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
-from optimus.resources import Resources
 from optimus.simulator.cluster import Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
-from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.presets import SchedulerConfig, preset, with_loop
 from optimus.simulator.results import Simulation
 from optimus.simulator.scheduler import LoopConfig
@@ -110,52 +108,6 @@ class TestPlacing:
         )
         assert found.jobs[0].placed_at == 7
 
-    def test_the_small_one_goes_first_and_the_one_that_has_waited_long_before_it(self) -> None:
-        # The room for one of them comes at 300 (both are young: the small one), then at 1000 (the
-        # big one is old).
-        first = job("first", JobParameters(epochs=30, counts=Counts(1, 3)))
-        big = job(
-            "big",
-            JobParameters(
-                arrives=1, epochs=100, counts=Counts(1, 3), bounds=CountBounds(1, 1, 3, 3)
-            ),
-        )
-        small = job(
-            "small", JobParameters(arrives=2, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
-        )
-        later = job(
-            "later", JobParameters(arrives=3, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
-        )
-        fixed = replace(first, job=replace(first.job, bounds=CountBounds(1, 1, 3, 3)))
-        found = simulate(
-            workload(fixed, big, small, later, on=nodes(1)), scheduler_config(RecordingPolicy()), 1
-        )
-        placed = {each.uid: each.placed_at for each in found.jobs}
-        assert placed["small"] == placed["later"] == pytest.approx(100)
-        assert placed["big"] == pytest.approx(1000)
-
-    def test_small_jobs_use_the_nodes_that_one_that_has_waited_long_does_not_need(self) -> None:
-        # The big one needs two empty nodes: by the forecasts those of the jobs that end first.
-        def small(name: str, arrives: float, epochs: int) -> SimulatedJob:
-            return job(name, JobParameters(arrives=arrives, epochs=epochs, bounds=ONE_TASK_EACH))
-
-        running = [small("a", 0, 200), small("b", 0, 210), small("c", 0, 400)]
-        whole_node = Resources(cpu=4000)
-        big = job(
-            "big",
-            JobParameters(arrives=1, ps=whole_node, worker=whole_node, bounds=ONE_TASK_EACH),
-        )
-        late = [small("d", 700, 200), small("e", 701, 200)]
-        found = simulate(
-            workload(*running, big, *late, on=nodes(3)), scheduler_config(RecordingPolicy()), 1
-        )
-        jobs = {each.uid: each for each in found.jobs}
-        assert jobs["d"].placed_at == 700, "on the node that closes for nobody"
-        assert jobs["big"].placed_at == pytest.approx(jobs["b"].finished_at)
-        placed_at = jobs["e"].placed_at
-        assert placed_at is not None
-        assert placed_at >= jobs["big"].finished_at
-
     def test_a_waiting_job_starts_when_the_pods_that_hold_its_room_have_left(self) -> None:
         # The first holds the whole cluster and shrinks for the second, whose pods are bound 10 s
         # later.
@@ -184,22 +136,6 @@ PROFILED = replace(preset("optimus"), loop=LoopConfig(driver=DriverConfig(expect
 
 
 class TestProfiling:
-    def test_without_a_forecast_a_job_goes_home_after_its_last_profiling_run(self) -> None:
-        # An epoch takes hours: its speed is measured long before its loss can be fitted.
-        slow = job(
-            "a",
-            JobParameters(
-                epochs=6, steps_per_epoch=20_000, counts=Counts(1, 2), speed=Speed(1.0, batch=0.2)
-            ),
-        )
-        log = PhaseLog("a")
-        found = simulate(workload(slow, on=nodes(5)), PROFILED, 1, watch=log)
-        assert found.jobs[0].profiling_runs == 4
-        counts = [each for _, phase, each in log.entries if phase is Phase.TRAINING]
-        runs = [each for n, each in enumerate(counts) if n == 0 or each != counts[n - 1]]
-        assert runs[0] == runs[5] == Counts(1, 2)
-        assert Counts(1, 2) not in runs[1:5]
-
     def test_a_profiling_run_measures_for_a_minute(self) -> None:
         only = job("a", JobParameters(epochs=400, counts=Counts(1, 2), speed=Speed(1.0, batch=0.2)))
         log = PhaseLog("a")
@@ -233,14 +169,6 @@ class TestExpectation:
         assert moved.workers > 2
         assert log.first(Phase.CLEARING, moved) - log.first(Phase.TRAINING, moved) >= 60
         assert 1 <= found.jobs[0].profiling_runs < 4
-
-    def test_nothing_is_gained_where_more_tasks_bring_nothing(self) -> None:
-        still = job(
-            "a",
-            JobParameters(epochs=60, counts=Counts(1, 1), speed=Speed(1.0), bounds=ONE_TASK_EACH),
-        )
-        found = simulate(workload(still, on=nodes(5)), preset("optimus"), 1)
-        assert found.jobs[0].restarts == 0
 
 
 class FixedPolicy:
@@ -294,52 +222,6 @@ class TestDisruption:
         found = simulate(workload(*jobs, on=nodes(4)), limited(limits), 1, stops)
         assert stops.most["all"] == most
         assert [each.restarts for each in found.jobs] == [1, 1, 1, 1]
-
-    def test_each_namespace_has_a_limit(self) -> None:
-        jobs = [job(name, JobParameters(epochs=100)) for name in "abcd"]
-        team = [
-            replace(each, job=replace(each.job, key=JobKey("team", each.job.key.name)))
-            for each in jobs[:2]
-        ]
-        stops = Stops()
-        limits = DisruptionLimits(namespace=Limit(number=1))
-        simulate(workload(*team, *jobs[2:], on=nodes(4)), limited(limits), 1, stops)
-        assert stops.most == {"all": 2, "default": 1, "team": 1}
-
-    def test_the_largest_gain_is_first_and_the_next_follows_when_the_first_trains_again(
-        self,
-    ) -> None:
-        epochs = {"a": 50, "b": 200, "c": 100}
-        jobs = [job(name, JobParameters(epochs=each)) for name, each in epochs.items()]
-        stops = Stops()
-        simulate(workload(*jobs, on=nodes(16)), limited(ONE), 1, stops)
-        # The interval is at 60; a rescale takes 30 s.
-        assert stops.at == pytest.approx({"b": 60, "c": 90, "a": 120})
-
-    def test_a_job_trains_on_while_it_waits(self) -> None:
-        first = job("a", JobParameters(epochs=200))
-        log = PhaseLog("b")
-        second = job("b", JobParameters(epochs=100))
-        simulate(workload(first, second, on=nodes(16)), limited(ONE), 1, watch=log)
-        before = [phase for at, phase, _ in log.entries if 60 <= at < 90]
-        assert before
-        assert set(before) == {Phase.TRAINING}
-        assert log.first(Phase.CLEARING, Counts(1, 1)) == pytest.approx(90)
-
-    def test_what_waits_too_long_is_withdrawn(self) -> None:
-        slow = job("slow", JobParameters(epochs=2000, rescale_seconds=2400))
-        other = job("other", JobParameters(epochs=600))
-        waits = dict[float, bool]()
-
-        def watch(cluster: SimulatedCluster) -> None:
-            state = cluster.states.get("other")
-            if state is not None:
-                waits[cluster.now] = state.awaits_stop
-
-        simulate(workload(slow, other, on=nodes(16)), limited(ONE), 1, watch)
-        assert waits[60]
-        since = min(at for at, each in waits.items() if at > 60 and not each)
-        assert since == pytest.approx(60 + 3 * 600)
 
 
 def test_a_change_that_is_not_worth_its_restart_is_not_made() -> None:

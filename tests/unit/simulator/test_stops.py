@@ -157,46 +157,10 @@ class TestWhoWaits:
         assert moves.at == pytest.approx(800)
         assert moves.lost_seconds == pytest.approx(0)
 
-    def test_a_checkpoint_of_half_a_minute_ago_is_fresh_enough(self) -> None:
-        moves = moved(Stops(Checkpoints(every_seconds=640), RescaleRule.CHECKPOINT))
-        assert (moves.at, moves.lost_seconds) == pytest.approx((660, 20))
-
     def test_a_job_that_never_saves_is_never_moved(self) -> None:
         moves = moved(Stops(Checkpoints(every_steps=1e9), RescaleRule.CHECKPOINT))
         assert moves.waited
         assert moves.at is None
-
-    def test_a_rescale_that_waits_too_long_is_withdrawn_until_the_next_checkpoint(self) -> None:
-        cluster_seen: list[tuple[bool, bool]] = []
-
-        def watch(cluster: SimulatedCluster) -> None:
-            for state in cluster.states.values():
-                awaits = state.history(cluster.now).awaits_checkpoint
-                cluster_seen.append((state.awaits_stop, awaits))
-
-        run_growing(Stops(Checkpoints(every_steps=1e9), RescaleRule.CHECKPOINT), 400, watch)
-        # It waits from 660 to 2460, three intervals, and then no more.
-        assert (True, False) in cluster_seen
-        assert cluster_seen[-1] == (False, True)
-
-    def test_one_that_may_never_be_moved_stays_so(self) -> None:
-        submitted = job("a")
-        never = replace(submitted, job=replace(submitted.job, rescale=RescaleRule.NEVER))
-        stops = Stops(EVERY_100, RescaleRule.CHECKPOINT)
-        (found,) = stops.of(workload(never, on=nodes(1))).jobs
-        assert found.job.rescale is RescaleRule.NEVER
-
-    def test_the_room_of_a_job_that_waits_is_no_other_jobs(self) -> None:
-        """No node holds more than it has, whatever happens while jobs wait."""
-        usual = WORKLOADS["bursts"](16, stream(3, Purpose.WORKLOAD))
-
-        def watch(cluster: SimulatedCluster) -> None:
-            for node in cluster.nodes:
-                assert cluster.used()[node.name].fits_in(node.allocatable)
-
-        stops = Stops(Checkpoints(every_seconds=120), RescaleRule.CHECKPOINT)
-        found = simulate(stops.of(usual), preset("optimus", TrueForecasts()), 3, watch)
-        assert sum(each.restarts for each in found.jobs) > 0
 
 
 class TestASaveThatTakesTime:

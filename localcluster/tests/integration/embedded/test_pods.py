@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 from kubernetes import client, watch
-from kubernetes.client.exceptions import ApiException, NotFoundException
+from kubernetes.client.exceptions import NotFoundException
 
 from localcluster.cluster import LocalCluster
-from localcluster.paths import REPOSITORY
 from tests.integration.embedded.waiting import Core, until
 
 TALKING = "trap 'echo bye; exit 0' TERM; echo hello; while true; do sleep 0.1; done"
@@ -59,24 +58,6 @@ def test_a_pod_is_followed_and_ends_within_its_grace(core: Core) -> None:
     until(lambda: phase(core, "talking") is None, "it is gone")
 
 
-def test_the_log_of_a_node_that_does_not_answer_is_an_error(core: Core) -> None:
-    core.create_node(
-        {
-            "metadata": {"name": "dead"},
-            "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}},
-        }
-    )
-    spec = {"schedulerName": "nobody", "containers": [{"name": "c", "image": "busybox"}]}
-    core.create_namespaced_pod("default", {"metadata": {"name": "lost"}, "spec": spec})
-    binding = {"metadata": {"name": "lost"}, "target": {"kind": "Node", "name": "dead"}}
-    core.create_namespaced_pod_binding("lost", "default", binding, _preload_content=False)
-    with pytest.raises(ApiException) as refused:
-        core.read_namespaced_pod_log("lost", "default")
-    assert (refused.value.status, "127.0.0.1:1" in str(refused.value.body)) == (500, True)
-    core.delete_namespaced_pod("lost", "default", grace_period_seconds=0)
-    core.delete_node("dead")
-
-
 @pytest.mark.parametrize(
     ("kind", "roles", "container", "script"),
     [
@@ -117,25 +98,3 @@ def test_a_job_is_created_scheduled_run_and_reported(
         until(succeeded, "the job succeeds")
         custom.delete_namespaced_custom_object(*place, "j")
     until(lambda: phase(core, "j-worker-0") is None, "its pods are collected")
-
-
-def test_both_processes_come_up_from_the_shipped_manifests(
-    core: Core, cluster: LocalCluster
-) -> None:
-    lines = cluster.apply(REPOSITORY / "localcluster" / "overlay").splitlines()
-    assert "deployment/optimus-scheduler serverside-applied" in lines
-    with cluster.api_client() as api:
-        apps = client.AppsV1Api(api)
-
-        def available() -> bool:
-            found: Any = apps.list_namespaced_deployment("optimus-system")
-            return [each.status.available_replicas for each in found.items] == [1, 1]
-
-        until(available, "both are available")
-    core.delete_namespace("optimus-system")
-    until(
-        lambda: (
-            "optimus-system" not in {each.metadata.name for each in core.list_namespace().items}
-        ),
-        "the namespace is emptied and gone",
-    )

@@ -9,12 +9,10 @@ from typing import Any
 
 from localcluster.node import lifecycle as life
 from localcluster.node.pod_processes import PORTS_ANNOTATION
-from tests.cases import cases
 from tests.integration.node.machine import NodeHarness
 from tests.unit.node.pods import container, pod
 
 SLEEP = "while true; do sleep 0.05; done"
-FIELD = {"fieldRef": {"fieldPath": "spec.hostname"}}
 CONFIG = "/api/v1/namespaces/ns/configmaps/c"
 
 
@@ -182,38 +180,6 @@ def test_a_declared_port_becomes_a_port_of_its_own_for_program_probe_and_reader(
     )
     assert list(told) == ["8080"]
     assert told["8080"] != 8080
-
-
-@cases(
-    ("raw", "reason", "sentence"),
-    {
-        "an unknown image": (
-            pod(container(image="nginx")),
-            "ErrImagePull",
-            "known images: busybox",
-        ),
-        "a csi volume": (
-            pod(volumes=[{"name": "v", "csi": {"driver": "d"}}]),
-            "Unsupported",
-            "volumes of type csi",
-        ),
-        "a field that is not known": (
-            pod(container(env=[{"name": "X", "valueFrom": FIELD}])),
-            "CreateContainerConfigError",
-            'field "spec.hostname" is not known',
-        ),
-    },
-)
-def test_a_container_that_cannot_start_waits_with_a_reason_and_a_message(
-    node_harness: NodeHarness, raw: dict[str, Any], reason: str, sentence: str
-) -> None:
-    running = node_harness.run(raw)
-    wanted = {reason, sentence}
-    node_harness.api.wait(
-        lambda: all(
-            each in str(running.container().get("state", {}).get("waiting")) for each in wanted
-        )
-    )
 
 
 def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(node_harness: NodeHarness) -> None:

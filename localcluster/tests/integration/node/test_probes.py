@@ -1,14 +1,11 @@
 """Probes against real servers."""
 
-import queue
-import threading
 from typing import Any
 
 from pytest_httpserver import HTTPServer
-from werkzeug import Request, Response
 
 from localcluster.node.pod_spec import ContainerSpec, parse_pod
-from localcluster.node.probes import Prober, check
+from localcluster.node.probes import check
 from tests.cases import cases
 from tests.unit.node.pods import container, pod
 
@@ -47,29 +44,3 @@ def test_a_missing_server_and_an_undeclared_port_fail_the_probe_with_a_message()
         port = server.port
     assert f"Get http://127.0.0.1:{port}/" in str(failure({"port": 80}, port))
     assert 'port "nope"' in str(failure({"port": "nope"}, port))
-
-
-def test_a_probe_succeeds_after_enough_failures_are_followed_by_a_success(
-    httpserver: HTTPServer,
-) -> None:
-    reports: queue.Queue[tuple[str, bool]] = queue.Queue()
-    healthy, refused = threading.Event(), threading.Event()
-
-    def answer(request: Request) -> Response:
-        refused.set()
-        return Response(status=200 if healthy.is_set() else 503)
-
-    httpserver.expect_request("/").respond_with_handler(answer)
-    probe = {"httpGet": {"port": 80}, "periodSeconds": 0.05, "failureThreshold": 2}
-    spec = probed(startupProbe={**probe, "failureThreshold": 1000}, readinessProbe=probe)
-    prober = Prober(spec, lambda _: httpserver.port, lambda name, ok, _: reports.put((name, ok)))
-    prober.start()
-    assert refused.wait(180)
-    healthy.set()
-    assert reports.get(timeout=180) == ("startup", True)
-    assert reports.get(timeout=180) == ("readiness", True)
-    healthy.clear()
-    assert reports.get(timeout=180) == ("readiness", False)
-    prober.stop()
-    prober.join(timeout=180)
-    assert not prober.is_alive()

@@ -1,7 +1,5 @@
-"""``optimus doctor LOG``: what is read in a training log, as what, and what is missing; without a
-log ``cluster_doctor``: whether Optimus works on the cluster."""
+"""``optimus doctor LOG``: what is read in a training log, as what, and what is missing."""
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,8 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from optimus.cli.cluster import add_arguments
-from optimus.cli.command import Answer, Implementation, Progress
+from optimus.cli.command import Answer, Progress
 from optimus.cli.exports import is_csv, what_is_missing
 from optimus.cli.table import table
 from optimus.cli.training_log import read_log_lines, read_progress, stretches
@@ -20,10 +17,6 @@ from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
 from optimus.progress.types import Declared, LossPoint, MetricSeries, TrainingProgress
 
-_LOG: Final = (
-    "a log as the trainer prints it, also packed (.gz, .xz, .bz2), or - for standard input: what is"
-    " read in it, as what, and which line of code is missing; without it the cluster is examined"
-)
 _NO_CHECKPOINT: Final = (
     "no line says that a checkpoint is complete: by default a job is moved only right after one; "
     "print checkpoint=STEP after each save"
@@ -264,21 +257,10 @@ def _direction(series: MetricSeries) -> str:
     return f" ({way}, in percent)" if series.is_percent else f" ({way})"
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", type=Path, metavar="LOG", nargs="?", help=_LOG)
-    metric = "name of the training loss in the log (default: the usual)"
-    parser.add_argument("--metric", metavar="NAME", help=metric)
-    system = "the namespace of Optimus (default: optimus-system)"
-    parser.add_argument("--system-namespace", default="optimus-system", metavar="NAME", help=system)
-    add_arguments(parser)
-
-
-def _run(options: argparse.Namespace, progress: Progress) -> Answer:
-    if options.log is None:
-        from optimus.cli.cluster_doctor import examine
-
-        return examine(options)
-    found = Diagnosis.of(options.log, options.metric, progress)
+def diagnose(file: Path, metric: str | None, progress: Progress) -> Answer:
+    """The diagnosis of a log, which is read with a progress bar; the exit status is 1 where it
+    lacks what a forecast needs."""
+    found = Diagnosis.of(file, metric, progress)
     return Answer(_value(found), "\n".join(_lines(found)), status=1 if found.missing else 0)
 
 
@@ -333,6 +315,3 @@ def _lines(found: Diagnosis) -> Iterator[str]:
 def _cut(line: str, most: int = _EXAMPLE_CHARACTERS) -> str:
     plain = " ".join(line.split())
     return plain if len(plain) <= most else plain[: most - 3] + "..."
-
-
-IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -1,0 +1,171 @@
+"""The lines of MXNet, TensorFlow and Keras, a row for each form.
+
+MXNet's callback.py, module/base_module.py and model.py, its R front end, and the scripts of Gluon,
+GluonCV and GluonNLP: epochs count from 0, a batch's number is its index within one worker's epoch.
+TensorFlow's run hooks and dist_mnist: steps are the job's. Keras 2 and 3: the loss on a bar is the
+mean since the epoch began; ``evaluate`` prints bars, too, which the caller tells by their length.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from optimus.progress.metric_names import describe
+from optimus.progress.parsed_line import (
+    LogFormatOptions,
+    ParsedLine,
+    SavedCheckpoint,
+    pairs,
+    positive,
+)
+from optimus.progress.printed_values import NUMBER, printed_speed, printed_values
+
+
+class _Row(NamedTuple):
+    """One form of lines."""
+
+    form: str
+    marker: str
+    """In each of its lines; found much faster than the pattern."""
+    pattern: re.Pattern[str]
+    """Its groups are counts (``epoch``, ``index`` of a batch from 0, ``batch`` done, ``batches``,
+    ``step``), ``first`` of a range of batches, ``speed`` in samples and ``steps`` in steps per
+    second, ``rate`` of learning, ``values`` or only ``pairs``, ``saved_step``, ``saved_epochs``."""
+    says: Mapping[str, Any]
+    """What each of its lines says beside the groups."""
+    kind: str
+    """``result``: its values are of an evaluation; ``bar``: of a bar, without which it is none."""
+
+
+_Given = tuple[tuple[Any, ...], ...]
+"""Of each row the marker, the pattern, what it says, and its kind if it is of one."""
+MARKERS: Final = ("",)
+_ENDS: Final = {"epoch_ended": True}
+_MEAN: Final = {"epoch_ended": True, "epoch_line_is_mean": True}
+_PRINTED: Final = {"epoch_as_printed": True}
+_BEGINS: Final = {"saved": SavedCheckpoint(complete=False)}
+_SAVED: Final = {"saved": SavedCheckpoint()}
+_EPOCH: Final = r"(?P<epoch>\d{1,15})"
+_INDEX: Final = r"(?P<index>\d{1,15})"
+_BATCHES: Final = r"(?P<batches>\d{1,15})"
+_RATE: Final = rf"(?P<rate>{NUMBER})"
+_SPEED: Final = rf"Speed:\s*(?P<speed>{NUMBER}) samples/sec(?P<pairs>.*)"
+_PARAMS: Final = r"-(?P<saved_epochs>\d{4,9})\.params"
+_MXNET: Final[_Given] = (
+    (
+        "[Batch ",
+        rf"\[Epoch {_EPOCH}\]\s?\[Batch {_INDEX}\],(?: LR: (?:{_RATE}|[^\s,]+),?)? {_SPEED}",
+        {"cumulative": True},
+    ),
+    (
+        "Speed: ",
+        (
+            rf"(?:Epoch|Iter)\[{_EPOCH}\] ?Batch ?\[(?:(?P<first>\d{{1,15}})-)?{_INDEX}\]"
+            rf"(?:/\[{_BATCHES}\])?\s+{_SPEED}"
+        ),
+        {},
+    ),
+    (" Batch ", rf"\[Epoch {_EPOCH} Batch (?P<batch>\d+)/{_BATCHES}\](?P<values>.*)", _PRINTED),
+    ("Speed: ", rf"Epoch\[{_EPOCH}\]\s+{_SPEED}", _MEAN),
+    ("Epoch[", rf"Epoch\[{_EPOCH}\] (?:Time |Train-(?P<pairs>.*))", _ENDS),
+    ("Epoch[", rf"Epoch\[{_EPOCH}\] Validation-(?P<pairs>.*)", {}, "result"),
+    (" Train-", rf"Iter\[{_EPOCH}\] Batch ?\[{_INDEX}\] Train-(?P<pairs>.*)", {}),
+    ("] train", rf"\[Epoch {_EPOCH}\] (?P<values>train(?: avg loss |=).*)", _PRINTED | _ENDS),
+    ("raining", rf"\[Epoch {_EPOCH}\] [Tt]raining(?: cost)?: (?P<pairs>.*)", _MEAN),
+    ("alidation", rf"\[Epoch {_EPOCH}\] [Vv]alidation: (?P<pairs>.+)", {}, "result"),
+    ("] speed: ", rf"\[Epoch {_EPOCH}\] speed: ", _ENDS),
+    ("] Train-", rf"^\[{_EPOCH}\] (?P<pairs>Train-.*)", _PRINTED | _MEAN),
+    ("] Validation-", rf"^\[{_EPOCH}\] Validation-(?P<pairs>.*)", _PRINTED, "result"),
+    ("Batch [", r"^(?:INFO:\w+:)?Batch \[\d+\]/\[\d+\]: ", {}),
+    ("Saving ", r"\[(?:Epoch|step) \d+\] Saving (?:parameters|checkpoints) to ", _BEGINS),
+    ("[step ", r"\[step (?P<step>\d{1,15})\]\s(?P<pairs>.*)", {}),
+    ("Update[", rf"(?:Change learning rate to|now learning rate arrived at) {_RATE}", {}),
+    ("Saved checkpoint", rf'Saved checkpoint to "(?:[^"]*{_PARAMS}"|[^"]*")', _SAVED),
+    ("params saved in: ", rf"params saved in: (?:.*{_PARAMS}$)?", _SAVED),
+)
+_TENSORFLOW: Final[_Given] = (
+    ("listeners after", r"listeners after saving checkpoint (?P<saved_step>\d{1,15})", _SAVED),
+    ("Saving check", r"Saving checkpoints for (?P<saved_step>\d{1,15}) into ", _BEGINS),
+    ("Saving dict", r"Saving dict for global step \d+:(?P<values>.*)", {}, "result"),
+    ("final step:", r"Loss for final step:", {}),
+    ("step/sec: ", rf"(?:^|[ :])global_?step/sec: (?P<steps>{NUMBER})", {}),
+    (
+        "(global step",
+        r"^\d+\.\d+: Worker \d+: training step \d+ done \(global step: (?P<step>\d{1,15})\)",
+        {},
+    ),
+)
+_KERAS: Final[_Given] = (
+    ("saving model", r"Epoch (?P<saved_epochs>\d{1,9}): finished saving model to ", _SAVED),
+    ("saving model", r"Epoch (?P<saved_epochs>\d{1,9}): .{0,200}saving model to ", _BEGINS),
+    (
+        "/",
+        rf"^\s*(?P<batch>\d{{1,15}})/(?:{_BATCHES}|Unknown)\b(?P<values>.* - \w+: .*)",
+        {"cumulative": True},
+        "bar",
+    ),
+)
+_ROWS: Final = tuple(
+    _Row(form, marker, re.compile(pattern), says, "".join(kind))
+    for form, rows in (("mxnet", _MXNET), ("tensorflow", _TENSORFLOW), ("keras", _KERAS))
+    for marker, pattern, says, *kind in rows
+)
+"""The first form that is found in a line parses it."""
+_COUNTS: Final = ("epoch", "batch", "batches", "step")
+
+
+def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
+    """Parse one line without its prefix; ``None`` where none of these prints it."""
+    for row in _ROWS:
+        if row.marker in text and (match := row.pattern.search(text)):
+            parsed = _read(row, text, match.groupdict(), options)
+            if parsed is not None:
+                return parsed
+    return None
+
+
+def _read(
+    row: _Row, text: str, said: Mapping[str, str | None], options: LogFormatOptions
+) -> ParsedLine | None:
+    counts = {name: int(number) for name in _COUNTS if (number := said.get(name))}
+    parsed = ParsedLine(**{"form": row.form, **row.says, **counts})
+    values, evaluated = printed_values(said.get("values") or "")
+    values |= pairs((said.get("pairs") or "").replace("\tTrain-", "\t"))
+    if row.kind == "result":
+        known = {name: value for name, value in (values | evaluated).items() if _is_metric(name)}
+        return ParsedLine(
+            form=row.form,
+            evaluated=known,
+            evaluated_epoch=parsed.epoch,
+            epoch_as_printed=parsed.epoch_as_printed,
+        )
+    if row.kind == "bar":
+        if not values:
+            return None
+        parsed.epoch_ended = parsed.batch == parsed.batches
+        parsed.counts_steps = "/sample" not in text
+        evaluated = evaluated if parsed.epoch_ended else {}
+    if index := said.get("index"):
+        parsed.batch = int(index) + 1
+    if first := said.get("first"):
+        # Since MXNet 1.3: a range of batches, and metrics of the whole epoch.
+        parsed.cumulative, parsed.epoch_line_is_mean = first == "0", True
+    if number := said.get("saved_step"):
+        parsed.saved = replace(row.says["saved"], step=int(number))
+    elif number := said.get("saved_epochs"):
+        parsed.saved = replace(row.says["saved"], epochs=int(number))
+    speed = _number(said.get("speed"))
+    parsed.samples_per_second = printed_speed(said.get("values") or "") if speed is None else speed
+    parsed.steps_per_second = _number(said.get("steps"))
+    parsed.learning_rate = positive(_number(said.get("rate")) or 0.0)
+    parsed.evaluated, parsed.evaluated_epoch = evaluated, parsed.epoch
+    return parsed.with_values(values, options.loss_metric)
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text else None
+
+
+def _is_metric(name: str) -> bool:
+    return describe(name).is_metric
