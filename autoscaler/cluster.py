@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Final, Self
 
-from optimus.jobs import Job
+from optimus.jobs import Job, ReplicaSpec
 from optimus.kube.admission import Priorities, quotas_of
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
@@ -26,7 +26,7 @@ from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
 from optimus.kube.waiting_events import Wait, WaitingEvent, watched_waiting_events
 from optimus.kube.workload_profiles import WorkloadProfile, watched_workload_profiles
-from optimus.nodes import Node
+from optimus.nodes import Node, most_on_a_node
 from optimus.snapshot import BoundPod, ClusterSnapshot
 
 _UID: Final = attrgetter("uid")
@@ -44,6 +44,9 @@ class Observation:
     profiles: Mapping[str, TrainingProfile] = field(default_factory=dict)
     node_kinds: Mapping[str, str] = field(default_factory=dict)
     """By a node's name; nodes without the label of kinds are left out."""
+
+    per_server: Mapping[str, int] = field(default_factory=dict)
+    """How many workers of a job without PSs a node holds at most."""
 
     waits: Mapping[str, Wait] = field(default_factory=dict)
     """Why jobs wait for nodes, by the extender's newest Event on each."""
@@ -86,7 +89,7 @@ class Observation:
         by_uid = {job.uid: job for job in sorted(jobs, key=_UID)}
         pods = pods.of_their_namespaces(by_uid)
         active = (job.active for job in jobs if job.active is not None)
-        found = (_with_priority(job, pods.priorities.get(job.uid)) for job in active)
+        found = [_as_seen(job, pods.priorities.get(job.uid), nodes) for job in active]
         own = [each for each in profiles if _belongs_to(each, by_uid.get(each.job.uid))]
         return cls(
             at,
@@ -95,6 +98,7 @@ class Observation:
             pods.by_job,
             {profile.job.uid: profile for profile in own},
             nodes.kinds,
+            per_server={job.uid: job.per_server for job in found if job.per_server},
         )
 
 
@@ -104,6 +108,13 @@ class NodeList:
 
     nodes: tuple[Node, ...]
     kinds: Mapping[str, str]
+    _most: dict[ReplicaSpec, int] = field(default_factory=dict, compare=False)
+
+    def most_workers(self, worker: ReplicaSpec) -> int:
+        """How many such workers the largest node that admits them holds."""
+        if worker not in self._most:
+            self._most[worker] = most_on_a_node(self.nodes, worker)
+        return self._most[worker]
 
     @classmethod
     def of(cls, nodes: Iterable[ClusterNode], node_kind_label: str) -> Self:
@@ -228,11 +239,13 @@ class PodIndex:
             return self._frozen
 
 
-def _with_priority(job: Job, priority: int | None) -> Job:
-    """The job with the lowest priority of its pods, as the extender orders gangs."""
-    if priority is None or priority == job.priority:
+def _as_seen(job: Job, priority: int | None, nodes: "NodeList") -> Job:
+    """The job with the lowest priority of its pods, as the extender orders gangs; without PSs also
+    with the most workers of a node."""
+    most = nodes.most_workers(job.worker) if job.all_reduce else 0
+    if (priority is None or priority == job.priority) and most == job.per_server:
         return job
-    return replace(job, priority=priority)
+    return replace(job, priority=job.priority if priority is None else priority, per_server=most)
 
 
 def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:

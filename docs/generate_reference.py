@@ -31,7 +31,7 @@ ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "reference.md"
 _BLOCK: Final = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _PIPE: Final = r"\|"
-_RIGHTS: Final = ("rbac-autoscaler.yaml", "rbac-scheduler.yaml", "preemption/rbac.yaml")
+_RIGHTS: Final = ("rbac-autoscaler.yaml", "rbac-scheduler.yaml")
 _ELSEWHERE: Final[Mapping[tuple[str, ...], str]] = {
     ("simulate",): "[The simulator](simulator.md) has its options."
 }

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
 
@@ -70,7 +71,8 @@ class Counts(NamedTuple):
     workers: int
 
     def __str__(self) -> str:
-        return f"{self.ps} PS + {self.workers} worker{'s' if self.workers != 1 else ''}"
+        workers = f"{self.workers} worker{'s' if self.workers != 1 else ''}"
+        return f"{self.ps} PS + {workers}" if self.ps else workers
 
 
 NO_COUNTS: Final = Counts(0, 0)
@@ -88,6 +90,10 @@ class CountBounds:
     min_ps_given: bool = False
     """Whether its user set the least number of PSs; ``min_workers_given``: of workers."""
     min_workers_given: bool = False
+    shares: int = 0
+    """Equal parts of a step, of which each of the workers and of the ``leads``, which train beside
+    them, takes as many: counts at which that cannot be are not allowed. 0: any can."""
+    leads: int = 0
 
     def above(self, floor: Counts) -> "CountBounds":
         """The bounds with at least ``floor`` wherever the user has set no minimum."""
@@ -116,7 +122,7 @@ class CountBounds:
     @property
     def minimum(self) -> Counts:
         """The smallest counts that are allowed."""
-        return Counts(self.min_ps, self.min_workers)
+        return Counts(self.min_ps, self._even(self.min_workers))
 
     def allow(self, counts: Counts) -> bool:
         """Return whether both counts lie within the bounds."""
@@ -126,7 +132,8 @@ class CountBounds:
         """All counts within the bounds of at most so many PSs and workers, the minimum always."""
         low, high = self.minimum, self.clamp(widest)
         rows, columns = range(low.ps, high.ps + 1), range(low.workers, high.workers + 1)
-        return [Counts(ps, workers) for ps in rows for workers in columns]
+        every = (Counts(ps, workers) for ps in rows for workers in columns)
+        return [each for each in every if self.allow(each)]
 
     def clamp(self, counts: Counts) -> Counts:
         """The nearest counts within the bounds."""
@@ -134,8 +141,21 @@ class CountBounds:
         workers = max(counts.workers, self.min_workers)
         return Counts(
             ps if self.max_ps is None else min(ps, self.max_ps),
-            workers if self.max_workers is None else min(workers, self.max_workers),
+            self._even(workers if self.max_workers is None else min(workers, self.max_workers)),
         )
+
+    def _even(self, workers: int) -> int:
+        """The most workers up to these that share a step equally, or the fewest above."""
+        if self.shares_evenly(Counts(0, workers)):
+            return workers
+        most = self.shares if self.max_workers is None else self.max_workers
+        tried = chain(range(workers, self.min_workers - 1, -1), range(workers, most + 1))
+        return next((each for each in tried if self.shares_evenly(Counts(0, each))), workers)
+
+    def shares_evenly(self, counts: Counts) -> bool:
+        """Return whether all that train take equal parts of a step at these counts."""
+        trainers = counts.workers + self.leads
+        return not self.shares or (trainers > 0 and self.shares % trainers == 0)
 
 
 LEAST_IN_PLACE: Final = 2
@@ -434,6 +454,9 @@ class Job:
     priority_class: str = ""
     """The name of its PriorityClass."""
 
+    per_server: int = 0
+    """How many of its workers a node of the cluster holds at most; 0: not known."""
+
     left_alone: str | None = None
     command: str = ""
     lr_schedule: str | None = None
@@ -464,6 +487,16 @@ class Job:
         leads = {role.role: role.count for role in self.fixed if role.role in TRAINERS}
         workers = {Role.WORKER: self.counts.workers}
         return (leads if self.chief_trains else {}) | workers
+
+    @property
+    def all_reduce(self) -> bool:
+        """Whether its workers exchange gradients among themselves: it has no PSs."""
+        return not self.counts.ps
+
+    @property
+    def leads(self) -> int:
+        """How many replicas beside the workers train."""
+        return sum(self.trainers.values()) - self.counts.workers
 
     @property
     def size(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from optimus.jobs import Job, NodeConstraints, Requirement, Toleration
+from optimus.jobs import Job, NodeConstraints, ReplicaSpec, Requirement, Toleration
 from optimus.resources import NONE, Resources
 
 _REPELLING = ("NoSchedule", "NoExecute")
@@ -50,6 +50,14 @@ class Node:
         except ValueError:
             return None
         return price if 0 < price < math.inf else None
+
+
+def most_on_a_node(nodes: Iterable[Node], spec: ReplicaSpec) -> int:
+    """How many such replicas the largest node that admits them holds while it is empty."""
+    offers = {each.allocatable for each in nodes if refusal(each, spec.constraints) is None}
+    asked = [(name, amount) for name, amount in spec.resources.items() if amount > 0]
+    held = (min((offer[name] // amount for name, amount in asked), default=0) for offer in offers)
+    return max(held, default=0)
 
 
 def refusal(node: Node, constraints: NodeConstraints) -> str | None:

@@ -233,6 +233,9 @@ class JobState:
             self.record = replace(self.record, placement_failures=recent)
         before = self.job.counts
         self.refresh(observation.jobs[self.job.uid])
+        per_server = observation.per_server.get(self.job.uid, 0)
+        if per_server != self.job.per_server:
+            self.job = replace(self.job, per_server=per_server)
         self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         seen = self.training_job, pods, observation.node_kinds, self.rescale is None
@@ -296,13 +299,17 @@ class JobState:
         self.training_job = training_job
         if training_job.active is None:
             return
-        if training_job.active != self.job:
-            self.log.options = LogFormatOptions.of(training_job.active, time.thread_time)
-        if training_job.active.goal != self.job.goal:
+        job = training_job.active
+        if self.job.per_server:
+            job = replace(job, per_server=self.job.per_server)
+        if job != self.job:
+            self.log.options = LogFormatOptions.of(job, time.thread_time)
+        if job.goal != self.job.goal:
             # Another goal is not met yet: a job that was suspended at the old one may be resumed.
             self.record = replace(self.record, suspended_at_target=False)
             self.goal_changed = True
-        self.job = training_job.active
+        if job != self.job:
+            self.job = job
 
     def _update_age(self) -> None:
         """Of a job that ran before it was first seen only its status shows how long."""
@@ -456,15 +463,15 @@ class JobState:
     def why_unwanted(self, before: Counts, target: Counts) -> str | None:
         """Why a rescale is not what the job's user wants now, as a sentence; ``None`` if it may be.
 
-        Where the counts stay there is nothing to undo, unless it is not to be stopped at all.
+        Where the counts stay there is nothing to undo, unless it is stopped for its speed alone.
         """
         record = None if self.rescale is None else self.rescale.record
         if record is not None and record.pauses and record.pause is PauseReason.GANG:
             # What its user wants protects a job no more than its priority does.
             over = self.blocks.text(BlockReason.NO_GANG_WAITS)
             return (over or None) if record.step in _NOT_BEGUN else None
-        replaces = record is not None and record.purpose is RescalePurpose.STRAGGLER
-        if before == target and not replaces:
+        is_chosen = record is not None and record.purpose.is_chosen
+        if before == target and not is_chosen:
             return None
         if self.held and record is not None and record.step in _NOT_BEGUN:
             return self.held

@@ -125,6 +125,8 @@ class Run:
     node_kind: str | None = None
     evaluator: Pod | None = None
     """Its log is read, too; it trains nothing."""
+    servers: int = 0
+    """On how many nodes it trains; 0: not known."""
 
     @property
     def read(self) -> tuple[Pod, ...]:
@@ -149,7 +151,9 @@ def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -
     made_with = counts if gang is None else Counts(gang.get(Role.PS, 0), gang.get(Role.WORKER, 0))
     node_kind = _node_kind(workers or leaders, node_kinds)
     evaluator = next(iter(evaluators), None)
-    return Run((leaders or workers)[0].uid, made_with, read, node_kind, evaluator)
+    nodes = {pod.node for pod in (*leaders, *workers) if not pod.leaving}
+    servers = 0 if None in nodes else len(nodes)
+    return Run((leaders or workers)[0].uid, made_with, read, node_kind, evaluator, servers)
 
 
 def _node_kind(trainers: Sequence[Pod], node_kinds: Mapping[str, str]) -> str:
@@ -187,16 +191,15 @@ class NodeThrottle:
     """Decides which logs may be read now; a node that does not answer costs the others nothing.
 
     1. At most two reads are under way on one node. 2. A node on which a read has not come back
-    since the last poll gets no more. 3. A pod whose read failed, and a node that did not answer,
-    back off, twice as long after each failure. 4. At most half of all readers are given to nodes
-    that did not answer last.
+    since the last poll gets no more. 3. A node that did not answer backs off, twice as long after
+    each failure. 4. At most half of all readers are given to nodes that did not answer last.
     """
 
     def __init__(self, readers: int, pause_seconds: float) -> None:
         self._readers = readers
         self._pause_seconds = pause_seconds
         self._backoffs: dict[str, _Backoff] = {}
-        """By the UID of a pod or the name of a node."""
+        """By the name of a node."""
         self._under_way: Counter[str] = Counter()
         self._slow: frozenset[str] = frozenset()
 
@@ -214,9 +217,9 @@ class NodeThrottle:
         return node in self._backoffs or node in self._slow
 
     def is_backing_off(self, pod: Pod, now: float) -> bool:
-        """Return whether a pod, or its node, is not read yet after failures."""
-        backoffs = (self._backoffs.get(pod.uid), self._backoffs.get(_node_of(pod)))
-        return any(backoff is not None and now < backoff.until for backoff in backoffs)
+        """Return whether a pod's node is not asked yet after failures."""
+        backoff = self._backoffs.get(_node_of(pod))
+        return backoff is not None and now < backoff.until
 
     def may_begin(self, pod: Pod) -> bool:
         """Return whether a read of this pod's log may begin now."""
@@ -241,24 +244,22 @@ class NodeThrottle:
             self._slow -= {node}
 
     def answered(self, pod: Pod) -> None:
-        """The pod's log was read."""
-        self._backoffs.pop(pod.uid, None)
+        """The pod's node has answered."""
         self._backoffs.pop(_node_of(pod), None)
 
-    def failed(self, pod: Pod, now: float, *, silent: bool) -> None:
-        """The pod's log could not be read; ``silent``: since its node did not answer."""
-        for key in (pod.uid, _node_of(pod)) if silent else (pod.uid,):
-            before, pause_seconds = self._backoffs.get(key), self._pause_seconds
-            if before is not None and now < before.until and key != pod.uid:
-                continue  # two reads of one failure
-            if before is not None:
-                longest = _LONGEST_BACKOFF * self._pause_seconds
-                pause_seconds = min(2 * before.pause_seconds, longest)
-            self._backoffs[key] = _Backoff(pause_seconds, now + pause_seconds)
+    def failed(self, pod: Pod, now: float) -> None:
+        """The pod's node did not answer."""
+        before, pause_seconds = self._backoffs.get(_node_of(pod)), self._pause_seconds
+        if before is not None:
+            if now < before.until:
+                return  # two reads of one failure
+            longest = _LONGEST_BACKOFF * self._pause_seconds
+            pause_seconds = min(2 * before.pause_seconds, longest)
+        self._backoffs[_node_of(pod)] = _Backoff(pause_seconds, now + pause_seconds)
 
     def forget_all_but(self, pods: Iterable[Pod]) -> None:
-        """Keep the back-offs of these pods and their nodes only."""
-        kept = {key for pod in pods for key in (pod.uid, _node_of(pod))}
+        """Keep the back-offs of these pods' nodes only."""
+        kept = set(map(_node_of, pods))
         self._backoffs = {key: each for key, each in self._backoffs.items() if key in kept}
 
 
@@ -623,11 +624,10 @@ class LogPoller:
             read.lines.set_exception(problem)
         with self._changed:
             self._throttle.ended(pod)
-            if isinstance(answer, LogRead):
-                self._throttle.answered(pod)
+            if isinstance(answer, Refused) and answer.kind in _NO_ANSWER:
+                self._throttle.failed(pod, self._now)
             else:
-                silent = answer is not None and answer.kind in _NO_ANSWER
-                self._throttle.failed(pod, self._now, silent=silent)
+                self._throttle.answered(pod)
             self._done.append(read)
             self._begin()
             self._changed.notify_all()
@@ -719,14 +719,13 @@ class LogPoller:
                     log.refused(_FORBIDDEN.format(pod.namespace))
                 return
             if self._is_followed(read, answer) and pod.replica is not None:
-                look = PodRun(run.name, run.node_kind, read.at, answer.truncated, answer.skipped)
+                cut = answer.truncated, answer.skipped
+                look = PodRun(run.name, run.node_kind, read.at, *cut, run.servers)
                 replica = pod.replica
                 yield from log.observing(
                     pod.name, replica.role, replica.index, run.counts, answer.lines, look
                 )
         except Exception:  # noqa: BLE001 - logged with its trace; the other logs are read all the same
-            with self._changed:
-                self._throttle.failed(pod, self._now, silent=False)
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)
 
     def _is_followed(self, read: _Read, answer: LogRead) -> bool:

@@ -284,13 +284,11 @@ def speed_chart(
         why = "the goal is met" if forecast.goal_met else "its speed is expected, not measured"
         return SpeedChart(samples=samples, reason=why, expected=not forecast.goal_met)
     widest = job.bounds.clamp(_widest(job.counts, progress))
-    ps, workers = np.meshgrid(
-        np.arange(1, widest.ps + 1), np.arange(1, widest.workers + 1), indexing="ij"
-    )
+    servers = range(min(1, widest.ps), widest.ps + 1)
+    ps, workers = np.meshgrid(servers, np.arange(1, widest.workers + 1), indexing="ij")
     remaining = forecast.remaining_seconds(ps, workers)
     allowed = [
-        [job.bounds.allow(Counts(p, w)) for w in range(1, widest.workers + 1)]
-        for p in range(1, widest.ps + 1)
+        [job.bounds.allow(Counts(p, w)) for w in range(1, widest.workers + 1)] for p in servers
     ]
     return SpeedChart(
         samples=samples,

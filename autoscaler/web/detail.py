@@ -256,9 +256,9 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
     if job.goal is None:
         return [Fact(name, value) for name, value in _requests(job) if value]
     bounds = job.bounds
-    most = bounds.max_ps or "any", bounds.max_workers or "any"
+    servers = f"{bounds.min_ps} to {bounds.max_ps or 'any'} PS, " if job.counts.ps else ""
     named = {
-        "bounds": f"{bounds.min_ps} to {most[0]} PS, {bounds.min_workers} to {most[1]} workers",
+        "bounds": f"{servers}{bounds.min_workers} to {bounds.max_workers or 'any'} workers",
         "training": _training(job),
         "rescale": f"{job.rescale}",
         "at target": f"{job.at_target}",

@@ -19,7 +19,7 @@ import msgspec
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import JobState
 from autoscaler.web.copies import ClusterCopy, JobCopy, copy_of
-from autoscaler.web.history import History, JobTimeline, Use, UsePoint
+from autoscaler.web.history import History, JobTimeline, Use
 from autoscaler.web.rows import row_of
 
 _LOG = logging.getLogger(__name__)
@@ -41,8 +41,6 @@ class Update(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     rows: list[msgspec.Raw]
     gone: list[str]
     cluster: tuple[Use, ...]
-    use: list[UsePoint]
-    use_spacing_seconds: float
 
 
 @dataclass(slots=True)
@@ -149,7 +147,7 @@ class PageFeed:
         seen = int(number) if epoch == self._epoch and number.isdecimal() else 0
         oldest_gone = self._gone[0][0] if len(self._gone) == _MOST_GONE else 0
         reset = seen == 0 or seen < oldest_gone
-        seen, use = 0 if reset else seen, self._history.use
+        seen = 0 if reset else seen
         silent = round(copy.observation.silent_seconds, 1)
         return Update(
             version=self._name,
@@ -161,8 +159,6 @@ class PageFeed:
             rows=[row.row for row in self._rows.values() if row.version > seen],
             gone=[] if reset else [uid for version, uid in self._gone if version > seen],
             cluster=self._history.present,
-            use=list(use) if reset else use[-1:],
-            use_spacing_seconds=self._history.spacing_seconds,
         )
 
     # --- the thread

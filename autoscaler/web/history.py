@@ -1,4 +1,4 @@
-"""What the page shows over time, within limits: the cluster's use, and each job's timeline.
+"""What the page shows over time, within limits: each job's timeline; and the cluster's use now.
 
 Kept by the page's own thread from one copy to the next. Nothing of it is stored: a process that is
 started again begins anew.
@@ -6,7 +6,7 @@ started again begins anew.
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,10 +19,6 @@ from optimus.rescale.words import Step
 from optimus.resources import CPU, MEMORY, PODS
 
 _LOG = logging.getLogger(__name__)
-_MOST_POINTS: Final = 720
-_LONGEST_SPACING_SECONDS: Final = 256.0
-"""With it the points reach back for two days."""
-
 _MOST_COUNTS: Final = 120
 _MOST_RESCALES: Final = 24
 _MOST_DECISIONS: Final = 32
@@ -36,16 +32,6 @@ class Use(msgspec.Struct, frozen=True, rename="camel"):
     resource: str
     allocatable: int
     requested: int
-    by_jobs: int
-    """By pods of training jobs."""
-
-
-class UsePoint(msgspec.Struct, frozen=True):
-    """Parts of the allocatable amounts that were requested, in percent, by resource."""
-
-    at: float
-    requested: dict[str, float]
-    jobs: dict[str, float]
 
 
 class CountsPoint(msgspec.Struct, frozen=True):
@@ -192,24 +178,20 @@ def _ended(entry: RescaleEntry, before: JobCopy | None, job: JobCopy, at: float)
 
 
 class History:
-    """The last days of the cluster's use, and the timeline of each job that there is."""
+    """The cluster's use, and the timeline of each job that there is."""
 
     def __init__(self) -> None:
-        self.use: list[UsePoint] = []
         self.present: tuple[Use, ...] = ()
         self.timelines: dict[str, JobTimeline] = {}
-        self.spacing_seconds = 1.0
-        self._counted: tuple[object, object, object] = (None, None, None)
+        self._counted: tuple[object, object] = (None, None)
 
     def note(self, copy: ClusterCopy) -> None:
         """Take in the next copy."""
         seen = copy.observation.snapshot
-        counted = seen.pods, seen.nodes, len(copy.jobs)
+        counted = seen.pods, seen.nodes
         # The same objects until a pod or a node changes.
-        if any(now is not then for now, then in zip(counted[:2], self._counted[:2], strict=True)):
+        if any(now is not then for now, then in zip(counted, self._counted, strict=True)):
             self.present, self._counted = use_of(copy.observation), counted
-        if not self.use or copy.at - self.use[-1].at >= self.spacing_seconds:
-            self._add(_point(copy.at, self.present))
         for uid in self.timelines.keys() - copy.jobs.keys():
             del self.timelines[uid]
         for uid, job in copy.jobs.items():
@@ -221,30 +203,17 @@ class History:
             except Exception:  # noqa: BLE001 - one job that cannot be followed stops no other
                 _LOG.exception("the timeline of job %s is not kept up", job.key)
 
-    def _add(self, point: UsePoint) -> None:
-        self.use.append(point)
-        if len(self.use) <= _MOST_POINTS:
-            return
-        if self.spacing_seconds < _LONGEST_SPACING_SECONDS:
-            self.use, self.spacing_seconds = self.use[::2], 2 * self.spacing_seconds
-        else:
-            del self.use[0]
-
 
 def use_of(observation: Observation) -> tuple[Use, ...]:
     """How much of each resource the pods request: CPU, memory, then what else nodes offer."""
     nodes = observation.snapshot.nodes
     there = _sums(node.allocatable for node in nodes)
     names = {node.name for node in nodes}
-    pods = [pod for pod in observation.snapshot.pods if pod.node in names]
-    requested = _sums(pod.resources for pod in pods)
-    by_jobs = _sums(pod.resources for pod in pods if pod.replica is not None)
+    pods = observation.snapshot.pods
+    requested = _sums(pod.resources for pod in pods if pod.node in names)
     others = sorted(name for name in there if name not in (CPU, MEMORY, PODS) and "/" in name)
     shown = [name for name in (CPU, MEMORY) if there.get(name)] + others
-    return tuple(
-        Use(name, there[name], requested.get(name, 0), by_jobs.get(name, 0))
-        for name in shown[:_MOST_RESOURCES]
-    )
+    return tuple(Use(name, there[name], requested.get(name, 0)) for name in shown[:_MOST_RESOURCES])
 
 
 def _sums(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -253,11 +222,3 @@ def _sums(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
         for name, amount in each.items():
             found[name] = found.get(name, 0) + amount
     return found
-
-
-def _point(at: float, present: Sequence[Use]) -> UsePoint:
-    return UsePoint(
-        round(at, 1),
-        {each.resource: round(100 * each.requested / each.allocatable, 1) for each in present},
-        {each.resource: round(100 * each.by_jobs / each.allocatable, 1) for each in present},
-    )

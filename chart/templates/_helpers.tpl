@@ -16,7 +16,6 @@
 {{- $files = append $files ($behind | ternary "cluster-scheduler/extender" "scheduler") -}}
 {{- /* In kube-system it would limit the critical pods of the whole cluster. */ -}}
 {{- if and .Values.quota.enabled (ne .Release.Namespace "kube-system") }}{{ $files = append $files "quota-scheduler" }}{{ end -}}
-{{- if .Values.preemption.enabled }}{{ $files = append $files "preemption/rbac" }}{{ end -}}
 {{- if .Values.userRoles.enabled }}{{ $files = append $files "user-roles/rbac" }}{{ end -}}
 {{- if .Values.networkPolicy.enabled }}{{ $files = append $files "network-policy/policies" }}{{ end -}}
 {{- if .Values.page.exposed }}{{ $files = concat $files (list "page/service" "page/network-policy") }}{{ end -}}

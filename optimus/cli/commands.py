@@ -43,7 +43,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command(
         ("forecast",),
         "when a run will meet its goal, with an interval: by its log, or a job of the cluster",
-        _module("forecast"),
+        _module("job_forecast"),
         watchable=True,
     ),
     Command(

@@ -42,10 +42,10 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
         by_samples = _drawn(each, options)
         for number, draws in by_samples.items():
             score, samples = Score.of(draws), draws[0].samples
-            measured = " ".join(f"{counts.ps}+{counts.workers}" for counts in samples)
+            measured = " ".join(f"{p}+{w}" if p else f"{w}" for p, w in samples)
             errors = percent(score.mean), percent(score.p90)
-            rows.append((each.mode.value, number, *errors, f"{score.chosen_ratio:.3f}", measured))
-            value.setdefault(each.mode.value, {})[str(number)] = {
+            rows.append((each.name, number, *errors, f"{score.chosen_ratio:.3f}", measured))
+            value.setdefault(each.name, {})[str(number)] = {
                 "mean": score.mean,
                 "p90": score.p90,
                 "chosen_ratio": score.chosen_ratio,
@@ -54,9 +54,11 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
         remarks.append(_about(each))
         if max(options.samples) >= len(each.repeats):
             all_of = f"all {len(each.repeats)} are measured, nothing is left to predict"
-            remarks.append(f"{each.mode.value}: {all_of}.")
+            remarks.append(f"{each.name}: {all_of}.")
     if read.failed_runs:
         remarks.append(f"{read.failed_runs} failed runs (speed 0) are left out.")
+    if read.on_more_servers:
+        remarks.append(f"{read.on_more_servers} runs on more servers than needed are left out.")
     headings = ("mode", "samples", "mean error", "90th pct.", "chosen/best", "measured, first draw")
     text = "\n".join([table("<>>>><", headings, rows), "", *remarks, _MEANING])
     return Answer(value, text)
@@ -71,7 +73,7 @@ def _drawn(speeds: SpeedTable, options: argparse.Namespace) -> dict[int, list[Dr
         draws = evaluate(speeds, options.samples, SpeedForm.BLEND, np.random.default_rng(seed))
         for samples, draw in zip(options.samples, draws, strict=True):
             if isinstance(draw, NotReady):
-                raise BadInput(options.file, f"{speeds.mode}: {draw}")
+                raise BadInput(options.file, f"{speeds.name}: {draw}")
             found[samples].append(draw)
     return found
 
@@ -79,7 +81,7 @@ def _drawn(speeds: SpeedTable, options: argparse.Namespace) -> dict[int, list[Dr
 def _about(speeds: SpeedTable) -> str:
     runs, draws = sum(map(len, speeds.repeats.values())), distinct_draws(speeds, _REPEATS)
     made = f"{draws} draws" if draws > 1 else "1 draw (no counts were measured twice)"
-    return f"{speeds.mode.value}: {len(speeds.repeats)} pairs of counts, {runs} runs; {made}."
+    return f"{speeds.name}: {len(speeds.repeats)} pairs of counts, {runs} runs; {made}."
 
 
 def _sample_numbers(text: str) -> Sequence[int]:

@@ -1,32 +1,58 @@
-"""``optimus forecast JOB``: when a job of a cluster meets its goal."""
+"""``optimus forecast``: when a job of a cluster meets its goal; of a log see ``log_forecast``."""
 
 import argparse
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from optimus.cli.cluster import connected
-from optimus.cli.command import Answer
-from optimus.cli.what_if import view_of
+from optimus.cli.arguments import number_between, target_goal
+from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.command import Answer, Implementation, Progress
 from optimus.errors import NotReady
-from optimus.models.convergence import TimeToGoal
-from optimus.models.forecast import Forecast, unlikely_text
 from optimus.times import clock, duration
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded where something is fitted
     from optimus.cli.job_view import ClusterJob
+    from optimus.models.convergence import TimeToGoal
+    from optimus.models.forecast import Forecast
 
 
-def forecast_of_job(options: argparse.Namespace) -> Answer:
-    """The forecast of the job that the options name."""
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    log = (
+        "a log as the trainer prints it, or a CSV epoch,loss; also packed (.gz, .xz, .bz2); without"
+        " a goal: the name of a TFJob or MXJob, whose own goal is asked about"
+    )
+    add("log", type=Path, metavar="LOG|JOB", help=log)
+    goal = parser.add_mutually_exclusive_group()
+    loss = number_between(0, math.inf, "a loss")
+    goal.add_argument("--target-loss", type=loss, metavar="X", help="the loss to be met")
+    target = "a goal as in optimus.dl/target, such as 'accuracy>=0.76' or 'acc>=0.7 and loss<=0.3'"
+    goal.add_argument("--target", type=target_goal, metavar="GOAL", help=target)
+    threshold = "a fall of an epoch, as in optimus.dl/convergence-threshold"
+    goal.add_argument("--threshold", type=number_between(0, 1), metavar="T", help=threshold)
+    metric = "name of the training loss in the log (default: the usual)"
+    add("--metric", metavar="NAME", help=metric)
+    add_arguments(parser)
+
+
+def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    has_goal = (options.target_loss, options.target, options.threshold) != (None, None, None)
+    if has_goal or len(options.log.parts) > 1 or options.log.is_file():
+        from optimus.cli.log_forecast import forecast_of_log
+
+        return forecast_of_log(options)
     with connected(options, "forecast") as cluster:
+        from optimus.cli.job_view import view_of
+
         return answer_of(view_of(cluster.client, cluster.namespace, str(options.log)))
 
 
 def answer_of(view: "ClusterJob") -> Answer:
     """The forecast in sentences."""
     forecast, job = view.forecast, view.training_job
-    found = forecast if isinstance(forecast, Forecast) and not view.is_over else None
+    found = None if isinstance(forecast, NotReady) or view.is_over else forecast
     until = None if found is None else found.time_to_goal
     in_epochs = found is not None and found.remaining_epochs is not None
     value = {
@@ -57,7 +83,7 @@ def _problem(view: "ClusterJob") -> str | None:
     return "its profile stores no training yet" if view.forecast is None else None
 
 
-def _lines(view: "ClusterJob", found: Forecast | None, in_epochs: bool) -> Iterator[str]:
+def _lines(view: "ClusterJob", found: "Forecast | None", in_epochs: bool) -> Iterator[str]:
     status, problem = view.status, _problem(view)
     if status.goal:
         now = status.metric or ("" if status.loss is None else f"loss {status.loss:.4g}")
@@ -82,7 +108,9 @@ def _lines(view: "ClusterJob", found: Forecast | None, in_epochs: bool) -> Itera
             yield text
 
 
-def _expected(until: TimeToGoal, unit: str) -> str:
+def _expected(until: "TimeToGoal", unit: str) -> str:
+    from optimus.models.forecast import unlikely_text
+
     if until.is_unlikely:
         return f"{unlikely_text(until)}; its run ends after {until.point:.4g} {unit}"
     if until.is_wide:
@@ -94,3 +122,6 @@ def _expected(until: TimeToGoal, unit: str) -> str:
 def _done(view: "ClusterJob") -> str:
     percent = view.status.progress_percent
     return "" if percent is None else f"; {percent} % of the work is done"
+
+
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -16,6 +16,7 @@ from optimus.resources import CPU, PODS, Resources
 from optimus.times import clock
 
 if TYPE_CHECKING:  # loaded where a profile stores training: they take as long as all else
+    from optimus.kube.job_facts import JobSource
     from optimus.kube.profile_codec import Learned
     from optimus.lifecycle import JobRecord
     from optimus.models.forecast import Forecast, TimeLeft
@@ -170,11 +171,9 @@ class ClusterJob:
         return learned(self.status.state, self.job, self.now)
 
     @property
-    def record(self) -> "JobRecord":
-        """What was done to it."""
-        from optimus.lifecycle import JobRecord
-
-        return JobRecord() if self.learned is None else self.learned.record
+    def record(self) -> "JobRecord | None":
+        """What was done to it, where its profile stores that."""
+        return None if self.learned is None else self.learned.record
 
     @property
     def forecast(self) -> "Forecast | NotReady | None":
@@ -243,6 +242,14 @@ class ClusterJob:
             "paused": self.is_paused,
             "held": None if self.held is None else amounts_value(self.held),
         }
+
+
+def view_of(client: "JobSource", namespace: str, name: str) -> ClusterJob:
+    """The job and its profile, without its pods."""
+    from optimus.kube.job_facts import JobReader
+
+    facts = JobReader(client).job_and_profile(namespace, name)
+    return ClusterJob(facts.job, facts.profile, None, facts.now)
 
 
 def amounts_value(held: Resources) -> dict[str, int | float]:

@@ -15,8 +15,8 @@ from optimus.errors import NotReady
 from optimus.jobs import Counts
 from optimus.models import Vector
 from optimus.models.experiment_design import next_sample
-from optimus.models.speed.curve import SpeedForm, SpeedTerms
-from optimus.models.speed.model import SpeedModel
+from optimus.models.speed.curve import MergedSamples, SpeedForm
+from optimus.models.speed.model import SpeedModel, why_not_ready
 from optimus.progress.types import SpeedSample
 
 _RUN_SECONDS: Final = 60.0
@@ -84,12 +84,15 @@ def evaluate(
     measured = np.array([np.mean(repeats) for repeats in table.repeats.values()], dtype=np.float64)
     counts = tuple(table.repeats)
     ps, workers = np.array(counts).T
-    examples = SpeedTerms(table.mode, table.batch).examples(workers)
+    terms = table.terms(form)
+    examples = terms.examples(workers)
     for number in wanted:
-        model = SpeedModel.fit(samples[:number], table.mode, table.batch, form)
-        if isinstance(model, NotReady):
-            yield model
+        known = MergedSamples.of(samples[:number])
+        refusal = why_not_ready(known)
+        if refusal is not None:
+            yield refusal
             continue
+        model = SpeedModel.of(known, terms)
         chosen = tuple(sample.counts for sample in samples[:number])
         sampled = tuple(count in chosen for count in counts)
         predicted = model.steps_per_second(ps, workers)
@@ -100,10 +103,11 @@ def _samples(
     table: SpeedTable, drawn: dict[Counts, float], number: int, form: SpeedForm
 ) -> list[SpeedSample]:
     samples: list[SpeedSample] = []
-    allowed = tuple(table.repeats)
+    allowed, terms = tuple(table.repeats), table.terms(form)
     while len(samples) < number:
-        counts = next_sample(samples, allowed, SpeedTerms(table.mode, table.batch, form))
+        counts = next_sample(samples, allowed, terms)
         if counts is None:
             break
-        samples.append(SpeedSample(counts, drawn[counts], _RUN_SECONDS, at=float(len(samples))))
+        at, servers = float(len(samples)), table.servers.get(counts, 0)
+        samples.append(SpeedSample(counts, drawn[counts], _RUN_SECONDS, at, servers=servers))
     return samples

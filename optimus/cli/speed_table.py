@@ -1,5 +1,8 @@
 """Tables of measured speeds: ``mode,ps,workers,speed[,batch]``, one row for each run.
 
+Of training without PSs: ``mode,workers,servers,speed[,batch]`` with the mode ``all-reduce``. The
+speed model predicts for the fewest servers, so that other runs of as many workers are left out.
+
 The speed is the job's training steps per second: in sync training the workers' common rate, in
 async training their sum. The speeds of single workers, joined by ``;`` (column ``speed`` or
 ``steps_per_s``), are averaged or summed. A speed of 0, of any worker, is a failed run and left out,
@@ -7,7 +10,7 @@ as the speed model does."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
@@ -15,11 +18,13 @@ from typing import Final
 from optimus.cli.command import BadInput
 from optimus.cli.csv_table import CsvRow, read_lines, read_table, split_rows
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
-from optimus.models.speed.curve import SPEEDS
+from optimus.models.speed.curve import SPEEDS, Processes, SpeedForm, SpeedTerms
 
 FEWEST_COUNTS: Final = 4
 """Three to fit a model to, and one to compare it with."""
 _COLUMNS: Final = ("mode", "ps", "workers", "speed")
+_ALL_REDUCE: Final = "all-reduce"
+_WITHOUT_PS: Final = ("mode", "workers", "servers", "speed")
 _SPEED_OF_WORKERS: Final = "steps_per_s"
 _MODES: Final = {prefix + mode.value: mode for mode in TrainingMode for prefix in ("", "dist_")}
 _MOST: Final = 1_000_000
@@ -33,6 +38,19 @@ class SpeedTable:
     mode: TrainingMode
     repeats: Mapping[Counts, tuple[float, ...]]
     batch: Batch | None
+    servers: Mapping[Counts, int] = field(default_factory=dict)
+    """The fewest servers on which so many workers ran, where there are no PSs."""
+
+    @property
+    def name(self) -> str:
+        """The mode, as the file names it."""
+        return _ALL_REDUCE if self.servers else self.mode.value
+
+    def terms(self, form: SpeedForm) -> SpeedTerms:
+        """The terms of the speed of these runs."""
+        most = (math.ceil(each.workers / on) for each, on in self.servers.items())
+        processes = Processes(per_server=max(most)) if self.servers else None
+        return SpeedTerms(self.mode, self.batch, form, processes=processes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +59,19 @@ class SpeedTables:
 
     tables: tuple[SpeedTable, ...]
     failed_runs: int
+    on_more_servers: int = 0
+    """Runs of as many workers as others that took fewer servers."""
 
 
 def read_speed_tables(file: Path) -> SpeedTables:
     """Read a file; raises ``BadInput`` where it is not such a table."""
     runs: dict[TrainingMode, list[tuple[Counts, float, float | None]]] = {}
     failed = 0
-    lines = split_rows(file, read_lines(file))
-    for row in read_table(file, lines, _COLUMNS, {_SPEED_OF_WORKERS: "speed"}):
+    rows = list(split_rows(file, read_lines(file)))
+    header = {name.lower() for name in rows[0][1]} if rows else set()
+    if "servers" in header and "ps" not in header:
+        return _all_reduce(file, rows)
+    for row in read_table(file, iter(rows), _COLUMNS, {_SPEED_OF_WORKERS: "speed"}):
         mode, counts = row.choice("mode", _MODES), Counts(_count(row, "ps"), _count(row, "workers"))
         speed, batch = _speed(row, mode), None
         if row.cells.get("batch"):
@@ -62,6 +85,29 @@ def read_speed_tables(file: Path) -> SpeedTables:
         raise BadInput(file, f"rows of measured speeds are expected after the header {names}")
     modes = (mode for mode in TrainingMode if mode in runs)
     return SpeedTables(tuple(_table(file, mode, runs[mode]) for mode in modes), failed)
+
+
+def _all_reduce(file: Path, rows: Sequence[tuple[int, list[str]]]) -> SpeedTables:
+    """The table of a file whose jobs have no PSs."""
+    every = list[tuple[int, Counts, float, float | None]]()
+    fewest: dict[Counts, int] = {}
+    for row in read_table(file, iter(rows), _WITHOUT_PS, {_SPEED_OF_WORKERS: "speed"}):
+        row.choice("mode", {_ALL_REDUCE: TrainingMode.SYNC})
+        counts, servers = Counts(0, _count(row, "workers")), _count(row, "servers")
+        if servers > counts.workers:
+            raise row.error(f"at most as many servers as workers are expected, found {servers}")
+        batch = row.number("batch", 1, _LARGEST_BATCH) if row.cells.get("batch") else None
+        speed = _speed(row, TrainingMode.SYNC)
+        every.append((servers, counts, speed, batch))
+        if speed:
+            fewest[counts] = min(servers, fewest.get(counts, servers))
+    good = [each for each in every if each[2]]
+    runs = [each[1:] for each in good if each[0] == fewest[each[1]]]
+    if not runs:
+        names = ",".join(_WITHOUT_PS)
+        raise BadInput(file, f"rows of measured speeds are expected after the header {names}")
+    table = replace(_table(file, TrainingMode.SYNC, runs), servers=fewest)
+    return SpeedTables((table,), len(every) - len(good), len(good) - len(runs))
 
 
 def _table(

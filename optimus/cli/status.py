@@ -123,13 +123,12 @@ def in_full(facts: "JobFacts") -> Answer:
     parts = [f"{job.kind} {job.key}: {_headline(view)}", texts]
     if newest:
         parts.append("speeds measured, newest first:\n" + _sample_table(newest, view.now))
-    record = view.record
     value = {
         **view.value(),
         "intervalId": view.status.interval_id or None,
         "rescale": _rescale_value(view),
         "lastRescaledAt": view.status.last_rescaled_at,
-        "rescaleSeconds": list(record.prices),
+        "rescaleSeconds": [] if view.record is None else list(view.record.prices),
         "checkpointStep": view.status.checkpoint_step,
         "checkpointedAt": view.status.checkpointed_at,
         "trainedSeconds": view.status.trained_seconds,
@@ -211,16 +210,19 @@ def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     from optimus.kube.times import instant_of
 
     status, record = view.status, view.record
+    profiled = () if record is None else record.profiled
     if status.phase is not None:
-        moves = [clock(move, view.now) for move in record.moves[-_MOST_MOVES:]]
-        when = f", the last at {', '.join(moves)} UTC" if moves and status.rescales else ""
-        number = status.rescales or ("only to measure its speed" if record.profiled else "none")
-        price = f"; a restart takes {duration(median(record.prices))}" if record.prices else ""
+        moves = () if record is None else record.moves[-_MOST_MOVES:]
+        at = ", ".join(clock(move, view.now) for move in moves)
+        when = f", the last at {at} UTC" if moves and status.rescales else ""
+        number = status.rescales or ("only to measure its speed" if profiled else "none")
+        prices = () if record is None else record.prices
+        price = f"; a restart takes {duration(median(prices))}" if prices else ""
         yield "rescales", f"{number}{when}{price}"
     if status.books is not None:
         yield "saved", status.books.text
-    if record.profiled:
-        yield "profiled", "at " + ", ".join(map(str, record.profiled))
+    if profiled:
+        yield "profiled", "at " + ", ".join(map(str, profiled))
     saved_at = instant_of(status.checkpointed_at)
     if status.checkpoint_step is not None or saved_at is not None:
         step = "" if status.checkpoint_step is None else f"step {status.checkpoint_step}"

@@ -187,11 +187,11 @@ def _states(line: str) -> list[str]:
 
 
 def stretches(lines: Sequence[str], most: int) -> list[slice]:
-    """All lines in stretches; of more than ``most`` characters, some that are spread evenly."""
+    """All lines in stretches; of more than ``most`` characters half as many, spread evenly."""
     size = sum(map(len, lines))
     if size <= most:
         return [slice(at, at + _AT_ONCE) for at in range(0, len(lines), _AT_ONCE)]
-    length = max(len(lines) * most // size // _STRETCHES, 1)
+    length = max(len(lines) * most // size // (2 * _STRETCHES), 1)
     last = max(len(lines) - length, 0)
     begins = sorted({last * n // (_STRETCHES - 1) for n in range(_STRETCHES)})
     return [slice(begin, begin + length) for begin in begins]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from optimus.cli.assumptions import Assumed
     from optimus.cli.job_view import ClusterJob
     from optimus.cli.snapshot_reader import ReadCluster
-    from optimus.kube.job_facts import JobSource
 
 _MOST: Final = 10_000
 
@@ -58,6 +57,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         raise BadInput("what-if", "--workers or --ps is needed, such as --workers +4")
     with connected(options, "what-if") as cluster:
         from optimus.cli.assumptions import Assumed
+        from optimus.cli.job_view import view_of
         from optimus.cli.snapshot_reader import cluster_or_reason
 
         view = view_of(cluster.client, cluster.namespace, options.job)
@@ -66,15 +66,6 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         assumed = Assumed.of([view], namespace, options.node_selector)
         found = cluster_or_reason(cluster.client, assumed.settings, namespace)
         return answer_of(view, counts, found, assumed)
-
-
-def view_of(client: "JobSource", namespace: str, name: str) -> "ClusterJob":
-    """The job and its profile, without its pods."""
-    from optimus.cli.job_view import ClusterJob
-    from optimus.kube.job_facts import JobReader
-
-    facts = JobReader(client).job_and_profile(namespace, name)
-    return ClusterJob(facts.job, facts.profile, None, facts.now)
 
 
 def asked_counts(view: "ClusterJob", ps: Change | None, workers: Change | None) -> Counts:
@@ -90,8 +81,9 @@ def asked_counts(view: "ClusterJob", ps: Change | None, workers: Change | None) 
         present.ps if ps is None else ps.applied(present.ps),
         present.workers if workers is None else workers.applied(present.workers),
     )
-    if min(asked) < 1:
-        raise BadInput("what-if", f"a job has at least 1 PS and 1 worker, not {asked}")
+    if asked.ps < min(present.ps, 1) or asked.workers < 1:
+        least_text = "1 PS and 1 worker" if present.ps else "1 worker"
+        raise BadInput("what-if", f"a job has at least {least_text}, not {asked}")
     if max(asked) > _MOST:
         raise BadInput("what-if", f"at most {_MOST:,} PSs and workers can be asked about: {asked}")
     return asked

@@ -390,6 +390,8 @@ class Classified:
 
     def why_excluded(self, counts: Counts) -> str | None:
         """Why the job may not go to these counts: its pods found no place there, or failed."""
+        if not self.job.bounds.shares_evenly(counts):
+            return f"{counts} are not tried: they cannot share its batch equally"
         excluded: Exclusions = (*self.placement_failures, *self.failed_counts)
         if not excluded or counts == self.job.counts:
             return None

@@ -695,13 +695,13 @@ class IntervalDriver:
         room, they are stopped at once, and what each leaves is kept for another."""
         if any(each.rescaling_to is not None for each in histories.values()):
             return
-        pending, unplaced = self.state.pending, [""]
+        pending = self.state.pending
         moving = {
             uid: cluster.managed[uid].job.bound_to(self._binding(each.decision.kind))
             for uid, each in pending.items()
             if each.decision.kind is not None and not histories[uid].paused
         }
-        while unplaced:
+        while moving:
             plan = free.copy()
             for uid in moving:
                 plan.release(uid)
@@ -711,6 +711,8 @@ class IntervalDriver:
                 if plan.assign(job, pending[uid].decision.counts) is not None
             ]
             moving = {uid: job for uid, job in moving.items() if uid not in unplaced}
+            if not unplaced:
+                break
         self.state.swapping = frozenset(moving)
         for uid in moving:
             each = pending.pop(uid)

@@ -33,13 +33,7 @@ class GrowthLimit:
 
     def within(self, bounds: CountBounds) -> CountBounds:
         """The bounds of a job, and no more than this."""
-        ps, workers = self.most
-        return CountBounds(
-            min_ps=bounds.min_ps,
-            max_ps=max(min(ps, bounds.max_ps or ps), bounds.min_ps),
-            min_workers=bounds.min_workers,
-            max_workers=max(min(workers, bounds.max_workers or workers), bounds.min_workers),
-        )
+        return bounds.below(self.most)
 
 
 class _Measured(NamedTuple):
@@ -61,10 +55,12 @@ class GrowthRule:
     def limit(self, job: Job, own: Counts | None, progress: TrainingProgress) -> GrowthLimit:
         """Return how far a job may grow; ``own`` are the counts that its user set, if known."""
         confirmed, no_faster = self._confirmed(job, own or job.counts, progress)
-        twice = Counts(_REACH * confirmed.ps, _REACH * confirmed.workers)
+        twice = twice_as_many(confirmed, job.bounds)
         if job.counts in no_faster and not _is_within(job.counts, twice):
             return GrowthLimit(confirmed, twice, gives_back=True)
-        few = 0 if any(_is_within(_bounded(twice, job), each) for each in no_faster) else self.few
+        is_slower = any(_is_within(_bounded(twice, job), each) for each in no_faster)
+        # Without PSs the next server makes the exchange many times dearer: one doubling at a time.
+        few = 0 if is_slower or job.bounds.shares else self.few
         ps, workers = map(max, twice, (few, few), job.counts)
         return GrowthLimit(confirmed, Counts(ps, workers))
 
@@ -87,6 +83,11 @@ class GrowthRule:
         return confirmed, no_faster
 
 
+def twice_as_many(counts: Counts, bounds: CountBounds) -> Counts:
+    """Twice the PSs, and twice the workers and what trains beside them."""
+    return Counts(_REACH * counts.ps, _REACH * counts.workers + bounds.leads)
+
+
 def _measured(job: Job, progress: TrainingProgress) -> Iterator[_Measured]:
     """Its own samples, and those of earlier runs of its workload."""
     samples = known_samples(job, progress)
@@ -107,8 +108,4 @@ def _is_within(counts: Counts, most: Counts) -> bool:
 
 def _bounded(counts: Counts, job: Job) -> Counts:
     """At most as many as the job may have."""
-    bounds = job.bounds
-    return Counts(
-        min(counts.ps, bounds.max_ps or counts.ps),
-        min(counts.workers, bounds.max_workers or counts.workers),
-    )
+    return Counts(*map(min, counts, job.bounds.clamp(counts)))

@@ -81,7 +81,10 @@ class OnFastestKind:
     def place_job(
         self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False
     ) -> Assignment | DoesNotFit:
-        """With all workers on nodes of the first kind that holds them, else anywhere."""
+        """With all workers on nodes of the first kind that holds them, else anywhere; on one that
+        the workers are bound to already."""
+        if self.label in dict(job.worker.constraints.selector):
+            return self.rule.place_job(job, counts, capacity, evenly=evenly)
         for kind in self.kinds.get(job.uid, ()):
             bound = job.bound_to(Binding(self.label, kind))
             found = self.rule.place_job(bound, counts, capacity, evenly=evenly)

@@ -32,6 +32,7 @@ from optimus.interval.classify import (
     trained_seconds,
     why_moved_enough,
 )
+from optimus.interval.growth import twice_as_many
 from optimus.jobs import Counts, Job, RescaleRule, alternating
 from optimus.models.expectation import value_of_measuring
 from optimus.models.experiment_design import next_sample
@@ -472,7 +473,7 @@ def _worthwhile_run(
     untried = [
         each
         for each in _untried(job, measured, config)
-        if not (each.ps & (each.ps - 1) or each.workers & (each.workers - 1))
+        if not (each.ps & (each.ps - 1) or _trainers(job, each) & (_trainers(job, each) - 1))
     ]
     allowed = [job.counts, *untried]
     left = known.forecast.remaining_seconds(*np.array(allowed).T)
@@ -500,13 +501,22 @@ def _untried(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> list[
     bounds = history.bounded(job).bounds
     tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
     least, excluded = bounds.minimum, history.excluded
-    most = bounds.clamp(_widest(least, config))
+    widest = twice_as_many(job.counts, bounds) if bounds.shares else _widest(least, config)
+    most = bounds.clamp(widest)
     within = (
         Counts(ps, workers)
         for ps in _values(least.ps, most.ps)
         for workers in _values(least.workers, most.workers)
     )
-    return [each for each in within if each not in tried and why_excluded(excluded, each) is None]
+    return [
+        each
+        for each in within
+        if each not in tried and bounds.allow(each) and why_excluded(excluded, each) is None
+    ]
+
+
+def _trainers(job: Job, counts: Counts) -> int:
+    return counts.workers + job.bounds.leads
 
 
 def _values(least: int, most: int) -> range:

@@ -1,17 +1,22 @@
 """Why a job with a goal is not managed."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from optimus.jobs import Role
+from optimus.jobs import Job, Role
 from optimus.kube.annotations import AnnotationProblem
-from optimus.kube.contract import SCHEDULER_NAME
-from optimus.kube.job_kinds import JOB_KINDS, JobKind
-from optimus.kube.job_schema import RunPolicy, StoredJob, StoredRole, StoredSpec
+from optimus.kube.contract import SCHEDULER_NAME, Annotation
+from optimus.kube.job_kinds import JOB_KINDS, PYTORCHJOB, JobKind
+from optimus.kube.job_schema import RunPolicy, StoredJob, StoredRole, StoredSpec, command_of
 
 _QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _OPERATOR: Final = "kubeflow.org/training-operator"
+_WORLD_SIZE: Final = re.compile(
+    r"(?:^|(?<=\s))--?(?:nnodes|num[-_](?:nodes|machines|processes)|world[-_]size)[= ]\s*\d+"
+)
+"""Arguments of torchrun, Accelerate, Lightning and of scripts of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class EligibilityConfig:
 
 
 def why_unmanaged(
-    kind: str,
+    job: Job,
     raw: StoredJob[StoredSpec],
     roles: Mapping[Role, StoredRole],
     problems: Sequence[AnnotationProblem],
@@ -52,8 +57,10 @@ def why_unmanaged(
     """The first reason, as a sentence for users; ``None`` where the job can be managed."""
     if problems:
         return "; ".join(str(problem) for problem in problems)
+    kind = job.kind
     return (
-        _by_shape(raw.spec, roles)
+        _by_shape(raw.spec, roles, needs_ps=kind != PYTORCHJOB.name)
+        or (_by_batch(job, raw.spec, roles) if kind == PYTORCHJOB.name else None)
         or _by_owner(raw)
         or _by_operator(raw, config)
         or _by_scheduler(JOB_KINDS[kind], roles, config)
@@ -65,13 +72,40 @@ def why_not_suspendable(raw: StoredJob[StoredSpec], config: EligibilityConfig) -
     return _by_owner(raw) or _by_operator(raw, config)
 
 
-def _by_shape(spec: StoredSpec, roles: Mapping[Role, StoredRole]) -> str | None:
+def _by_shape(spec: StoredSpec, roles: Mapping[Role, StoredRole], *, needs_ps: bool) -> str | None:
     if spec.job_mode == "MXTune":
         return "an MXTune job does not train with parameter servers"
-    if Role.PS not in roles or not roles[Role.PS].count:
+    if needs_ps and (Role.PS not in roles or not roles[Role.PS].count):
         return "the job has no parameter server"
     if Role.WORKER not in roles or not roles[Role.WORKER].count:
         return "the job has no worker"
+    return None
+
+
+def _by_batch(job: Job, spec: StoredSpec, roles: Mapping[Role, StoredRole]) -> str | None:
+    """Why a job without PSs would not train the same, or not at all, with other workers."""
+    if job.batch is None or job.batch.of_worker:
+        return (
+            "with each worker's batch fixed, other counts change what the job learns; declare the "
+            f"batch that all workers share by {Annotation.GLOBAL_BATCH_SIZE}"
+        )
+    if spec.elastic_policy and spec.elastic_policy.metrics:
+        return (
+            "elasticPolicy.metrics makes the training operator create a HorizontalPodAutoscaler, "
+            "which would set the workers back"
+        )
+    for role in roles.values():
+        fixed = _WORLD_SIZE.search(command_of(role))
+        if fixed:
+            return (
+                f"the arguments of replica type {role.key} fix how many processes "
+                f"train: {fixed.group().strip()}; the operator sets PET_NNODES and WORLD_SIZE"
+            )
+    if not job.bounds.shares or job.bounds.shares % (job.counts.workers + job.leads):
+        return (
+            f"its {job.size} cannot take equal parts of the batch that "
+            f"{Annotation.GLOBAL_BATCH_SIZE} declares, {job.batch.size}"
+        )
     return None
 
 

@@ -51,8 +51,8 @@ class JobKind:
 
     @property
     def is_resized(self) -> bool:
-        """Whether its jobs train with PSs, so that their counts may be changed."""
-        return Role.PS in self.roles.values()
+        """Whether the operator starts its jobs anew at other counts."""
+        return self.group == OPERATOR_GROUP
 
     @property
     def crd(self) -> str:

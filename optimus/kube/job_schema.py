@@ -11,6 +11,7 @@ from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, JOBSET, MOST_REPLICAS, JobKind, role_named
 from optimus.kube.podspec import PodSpec, replica_spec
 
+_PROCESSES: Final = re.compile(r"--nproc[-_]per[-_]node[= ]\s*(\w+)", re.ASCII)
 _DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
 
 
@@ -38,6 +39,15 @@ class RunPolicy(msgspec.Struct, rename="camel"):
     backoff_limit: int | None = None
 
 
+class ElasticPolicy(msgspec.Struct, rename="camel"):
+    """Between how many workers a PyTorchJob may have, and what a HorizontalPodAutoscaler that the
+    operator makes for it looks at."""
+
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    metrics: list[Any] | None = None
+
+
 class StoredSpec(msgspec.Struct, rename="camel"):
     """The spec of a job; each kind stores ``replica_specs`` under a key of its own."""
 
@@ -45,6 +55,8 @@ class StoredSpec(msgspec.Struct, rename="camel"):
     run_policy: RunPolicy | None = None
     job_mode: str | None = None
     enable_dynamic_worker: bool | None = None
+    elastic_policy: ElasticPolicy | None = None
+    nproc_per_node: str | None = None
 
 
 class StoredCondition(msgspec.Struct):
@@ -173,6 +185,17 @@ def command_of(replicas: StoredRole | None) -> str:
         for container in containers
         for word in (*(container.command or ()), *(container.args or ()))
     )
+
+
+def processes_of(declared: str | None, worker: StoredRole | None) -> int:
+    """How many processes train in each pod of a PyTorchJob: as its ``nprocPerNode`` or torchrun's
+    ``--nproc-per-node`` says, a number, or one a GPU."""
+    argument = _PROCESSES.search(command_of(worker))
+    text = argument.group(1) if argument else declared or ""
+    if text.isdecimal() and len(text) < 6:
+        return max(int(text), 1)
+    resources = worker.spec.resources if worker and text in ("auto", "gpu") else {}
+    return max(sum(resources[name] for name in resources if name.endswith("/gpu")), 1)
 
 
 _ANYTHING: Final = msgspec.json.Decoder[Any]()

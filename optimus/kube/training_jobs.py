@@ -11,7 +11,17 @@ from typing import Final
 
 import msgspec
 
-from optimus.jobs import AtTarget, Counts, FixedRole, Job, JobKey, ReplicaSpec, Role, TrainingMode
+from optimus.jobs import (
+    AtTarget,
+    CountBounds,
+    Counts,
+    FixedRole,
+    Job,
+    JobKey,
+    ReplicaSpec,
+    Role,
+    TrainingMode,
+)
 from optimus.kube.annotations import (
     AnnotationProblem,
     JobOptions,
@@ -24,9 +34,17 @@ from optimus.kube.client import path_of, path_segment
 from optimus.kube.contract import Annotation
 from optimus.kube.eligibility import EligibilityConfig, why_not_suspendable, why_unmanaged
 from optimus.kube.errors import Malformed, decode
-from optimus.kube.job_kinds import JOB_KINDS, JOBSET, TRAINER_GROUP, TRAINJOB, role_named
+from optimus.kube.job_kinds import (
+    JOB_KINDS,
+    JOBSET,
+    PYTORCHJOB,
+    TRAINER_GROUP,
+    TRAINJOB,
+    role_named,
+)
 from optimus.kube.job_schema import (
     DECODERS,
+    ElasticPolicy,
     RunPolicy,
     StoredJob,
     StoredRole,
@@ -35,6 +53,7 @@ from optimus.kube.job_schema import (
     command_of,
     default_workload_of,
     mode_of,
+    processes_of,
     replicas_of,
     roles_of,
 )
@@ -255,12 +274,13 @@ def _read(
         roles = roles_of(raw.spec)
     except Malformed as error:
         return None, str(error)[:_LONGEST_REASON], {}
-    left_alone = why_unmanaged(kind, raw, roles, read.problems, config) if managed else None
+    job = _job(kind, raw, roles, read.options)
+    left_alone = why_unmanaged(job, raw, roles, read.problems, config) if managed else None
     left_alone = left_alone and left_alone[:_LONGEST_REASON]
     templates = {role: template_of(found.template) for role, found in roles.items()}
-    job = _job(kind, raw, roles, read.options, left_alone)
+    job = replace(job, left_alone=left_alone)
     # Quotas count what it is not planned by, too: the templates keep it.
-    return job and job.without(config.ignored_resources), left_alone, templates
+    return job.without(config.ignored_resources), left_alone, templates
 
 
 def _job(
@@ -268,13 +288,12 @@ def _job(
     raw: StoredJob[StoredSpec],
     roles: Mapping[Role, StoredRole],
     options: JobOptions,
-    left_alone: str | None,
 ) -> Job:
     ps, worker = roles.get(Role.PS), roles.get(Role.WORKER)
     # Without PSs, workers exchange their gradients in each step.
     said = options.mode or mode_of(worker) or (None if ps else TrainingMode.SYNC)
     mode = said or TrainingMode.ASYNC
-    return Job(
+    job = Job(
         key=JobKey(raw.metadata.namespace, raw.metadata.name),
         uid=raw.metadata.uid,
         kind=kind,
@@ -289,11 +308,32 @@ def _job(
         dynamic_workers=bool(raw.spec.enable_dynamic_worker) and mode is TrainingMode.ASYNC,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         preempted_for=_preempting_job(raw.metadata.annotations or {}),
-        left_alone=left_alone,
         image=_image_of(worker),
         command=command_of(worker)[:_LONGEST_COMMAND],
         at_target=options.at_target or _at_target_of(roles),
         **{name: getattr(options, name) for name in _COPIED},
+    )
+    bounds = _elastic_bounds(job, raw.spec, worker)
+    return replace(job, bounds=bounds) if kind == PYTORCHJOB.name else job
+
+
+def _elastic_bounds(job: Job, spec: StoredSpec, worker: StoredRole | None) -> CountBounds:
+    """The bounds of a job without PSs, of which each process takes an equal part of the batch."""
+    elastic, bounds = spec.elastic_policy or ElasticPolicy(), job.bounds
+    limits = (each for each in (bounds.max_workers, elastic.max_replicas) if each is not None)
+    least = max(bounds.min_workers, elastic.min_replicas or 1)
+    most = min(limits, default=None)
+    shares = 0 if job.batch is None or job.batch.of_worker else job.batch.size
+    each, rest = divmod(shares, processes_of(spec.nproc_per_node, worker))
+    return replace(
+        bounds,
+        min_ps=0,
+        max_ps=0,
+        min_workers=least,
+        max_workers=None if most is None else max(most, least),
+        min_workers_given=bounds.min_workers_given or elastic.min_replicas is not None,
+        shares=0 if rest else each,
+        leads=job.leads,
     )
 
 

@@ -33,6 +33,7 @@ class StoredSample(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     seconds: float
     at: str
     node_kind: str = ""
+    servers: int = 0
 
 
 class StoredRun(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -124,6 +125,7 @@ def _run_from(stored: StoredRun) -> EarlierRun | None:
                 sample.seconds,
                 parse_instant(sample.at),
                 sample.node_kind,
+                sample.servers,
             )
             for sample in stored.samples[-MOST_SAMPLES:]
         )
@@ -149,7 +151,7 @@ def _run_from(stored: StoredRun) -> EarlierRun | None:
 def _is_usable(sample: SpeedSample) -> bool:
     low, high = SPEEDS
     fits = low <= sample.steps_per_second <= high and sample.seconds > 0
-    return fits and sample.counts.ps > 0 and sample.counts.workers > 0
+    return fits and sample.counts.ps >= 0 and sample.counts.workers > 0
 
 
 def _losses_of(stored: StoredRun) -> dict[str, tuple[float, ...]]:
@@ -196,6 +198,7 @@ def _stored_sample(sample: SpeedSample) -> StoredSample:
         sample.seconds,
         format_instant(sample.at),
         sample.node_kind,
+        sample.servers,
     )
 
 

@@ -82,19 +82,13 @@ def run_of(
 def _samples(progress: TrainingProgress) -> tuple[SpeedSample, ...]:
     """The means of the samples at each counts and kind of nodes, the newest ones."""
     measured = MergedSamples.of(progress.samples)
-    seconds: dict[tuple[object, str], float] = {}
+    seconds: dict[tuple[object, str, float], float] = {}
     for each in progress.samples:
-        key = each.counts, each.node_kind
+        key = each.counts, each.node_kind, each.servers
         seconds[key] = seconds.get(key, 0.0) + min(each.seconds, 1e6)
     found = [
-        SpeedSample(counts, float(speed), round(seconds[counts, kind], 1), float(latest), kind)
-        for counts, kind, speed, latest in zip(
-            measured.counts,
-            measured.kinds,
-            measured.steps_per_second,
-            measured.latest,
-            strict=True,
-        )
+        SpeedSample(counts, speed, round(seconds[counts, kind, on], 1), latest, kind, int(on))
+        for counts, kind, on, speed, _, latest in measured.entries()
     ]
     return tuple(sorted(found, key=lambda each: (each.at, each.counts))[-MOST_SAMPLES:])
 

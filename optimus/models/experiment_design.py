@@ -55,7 +55,8 @@ def _variances(measured: MergedSamples, candidates: Sequence[Counts], terms: Spe
     model = SpeedModel.of(measured, terms)
     curve = model.curve
     ps, workers = np.array(candidates, dtype=np.float64).T
-    columns, known = terms.columns(ps, workers), terms.columns(measured.ps, measured.workers)
+    columns = terms.columns(ps, workers)
+    known = terms.columns(measured.ps, measured.workers, measured.servers)
     times = np.einsum("snk,sk->sn", columns, curve.coefficients)
     rows = columns / times[..., np.newaxis]
     known_rows = known / np.einsum("snk,sk->sn", known, curve.coefficients)[..., np.newaxis]

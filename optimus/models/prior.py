@@ -66,20 +66,18 @@ def with_earlier(
     past, factor = known.samples, math.exp(_log_factor(own, known.model))
     measured = set(zip(own.counts, own.kinds, strict=True))
     entries = [
-        *zip(own.counts, own.kinds, own.steps_per_second, own.runs, own.latest, strict=True),
+        *own.entries(),
         *(
-            (counts, kind, factor * speed, _POWER * runs, latest)
-            for counts, kind, speed, runs, latest in zip(
-                past.counts, past.kinds, past.steps_per_second, past.runs, past.latest, strict=True
-            )
+            (counts, kind, servers, factor * speed, _POWER * runs, latest)
+            for counts, kind, servers, speed, runs, latest in past.entries()
             if (counts, kind) not in measured
         ),
     ]
     counts, kinds, *figures = zip(*sorted(entries), strict=True)
     weights = np.array([len(own.counts), len(past.counts)], dtype=np.float64)
     noise = np.sqrt(weights @ np.array([own.noise**2, past.noise**2]) / weights.sum())
-    speeds, runs, latest = (np.array(each, dtype=np.float64) for each in figures)
-    return MergedSamples(counts, kinds, speeds, runs, latest, float(noise))
+    servers, speeds, runs, latest = (np.array(each, dtype=np.float64) for each in figures)
+    return MergedSamples(counts, kinds, speeds, runs, latest, float(noise), servers)
 
 
 class SpeedDifference(NamedTuple):

@@ -211,7 +211,8 @@ class _Reasons(Mapping[str, str]):
             return f"{counts} is the most {candidate.limited}"
         if is_bounded:
             bounds = candidate.job.bounds
-            most = f"max-ps {bounds.max_ps or 'none'}, max-workers {bounds.max_workers or 'none'}"
+            most = f"max-ps {bounds.max_ps or 'none'}, " if counts.ps else ""
+            most += f"max-workers {bounds.max_workers or 'none'}"
             return f"{counts} is the most its bounds allow: {most}"
         if blocked >= 0:
             more_ps, more_workers = _NEAREST[blocked]

@@ -19,7 +19,13 @@ from optimus.progress import value_table
 from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
 from optimus.progress.lines import Body, joined, split_prefix, whole_lines
-from optimus.progress.metric_names import ValueName, core_words, describe, is_of_training
+from optimus.progress.metric_names import (
+    ValueName,
+    core_words,
+    describe,
+    is_of_training,
+    metrics_of,
+)
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, clean
 from optimus.progress.pod_progress import (
     PodState,
@@ -248,10 +254,7 @@ class ProgressLog:
         has_own = pod.names_training or (pod.places_own and parsed.loss is None)
         is_result = rises and not is_training and has_own
         if is_result or (pod.below_evaluation and not is_training):
-            known = {
-                name: value for name, value in parsed.values.items() if describe(name).is_metric
-            }
-            parsed.evaluated = {**parsed.evaluated, **known}
+            parsed.evaluated = {**parsed.evaluated, **metrics_of(parsed.values)}
             parsed.values, parsed.beside, parsed.loss = {}, (), None
             return
         if pod.places_own:
@@ -278,13 +281,11 @@ class ProgressLog:
         """What a read changes that brings no new line."""
         known, since = self._current, self._checkpoint_since()
         interval_seconds = self._read_interval_seconds()
-        if known is None or (
-            known.checkpoint_since == since and known.read_interval_seconds == interval_seconds
+        if known is not None and (since, interval_seconds) != (
+            known.checkpoint_since,
+            known.read_interval_seconds,
         ):
-            return
-        self._current = replace(
-            known, checkpoint_since=since, read_interval_seconds=interval_seconds
-        )
+            self._current = None
 
     def next_since(self, pod: str) -> float | None:
         """Return where to read the pod's log from, seconds since the epoch; ``None``: its start."""
@@ -389,8 +390,9 @@ class ProgressLog:
         if kind is None or (not kind and not is_new and state.node_kind):
             # A node that is gone while its pods are still listed does not make its kind unknown.
             return
-        if kind != state.node_kind:
+        if (kind, run.servers) != (state.node_kind, state.servers):
             self._current = None
+        state.servers = run.servers
         if state.node_kind is None:
             # Samples from before the kind was determined are most likely of the same kind.
             state.samples = [replace(sample, node_kind=kind) for sample in state.samples]
@@ -710,7 +712,7 @@ class ProgressLog:
         if rate is None or unit is None or not ends:
             return None
         speed, kind = rate.steps_per_second * unit, state.node_kind or ""
-        return SpeedSample(state.counts, speed, rate.seconds, max(ends), kind)
+        return SpeedSample(state.counts, speed, rate.seconds, max(ends), kind, state.servers)
 
     def _run_seconds(self) -> float:
         return max((pod.meter.steady_seconds for pod in self._state.pods), default=0.0)

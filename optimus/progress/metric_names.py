@@ -6,7 +6,7 @@ was taken (``train``, ``avg``, ``epoch``) are dropped, those of an evaluation (`
 ``dev``) are noted, and the rest is looked up. What is not known means nothing."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
@@ -117,6 +117,11 @@ def describe(name: str) -> ValueName:
         return ValueName(Meaning.METRIC if evaluated else Meaning.OTHER, evaluated)
     meaning, rises = _meaning(name, rest)
     return ValueName(meaning, evaluated and meaning is not Meaning.OTHER, rises)
+
+
+def metrics_of(values: Mapping[str, float]) -> dict[str, float]:
+    """Those of these values that are losses or metrics."""
+    return {name: value for name, value in values.items() if describe(name).is_metric}
 
 
 _TIMED: Final = frozenset({"batch", "step", "iter", "iteration", "reader", "data", "io"})

@@ -4,40 +4,31 @@ Which name is a position's is decided here alone. An epoch with a decimal point 
 is how many are done, one without (``3``) is the number of the running one."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from optimus.progress.metric_names import describe
+from optimus.progress.metric_names import describe, line_names, metrics_of
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint
-from optimus.progress.printed_values import number_of
-from optimus.progress.types import Declared
+from optimus.progress.printed_values import Place, number_of
 
 _FRONT: Final = re.compile(r"^(?:train(?:ing|er)?|current|cur|progress|data|metadata)_+(?=[a-z])")
 _BACK: Final = re.compile(r"_(?:idx|index|id|no|num|number)$")
 _KINDS: Final = {
-    "epoch": ("epoch", "epochs", "ep", "pass", "num_epoch"),
-    "step": (
-        "global_step",
-        "global_steps",
-        "step",
-        "steps",
-        "num_updates",
-        "updates",
-        "total_timesteps",
-        "timesteps",
-    ),
-    "iteration": ("iteration", "iterations", "iter", "iters", "it"),
-    "batch": ("batch", "batches", "minibatch"),
-    "epochs": ("total_epochs", "num_epochs", "max_epochs", "n_epochs", "num_train_epochs"),
-    "steps": ("total_steps", "max_steps", "num_steps", "total_iters", "max_iters"),
-    "checkpoint": ("checkpoint", "checkpoint_step"),
-    "speed": ("samples_per_sec", "samples_per_second", "examples/sec", "samples/sec"),
+    "epoch": "epoch epochs ep pass num_epoch",
+    "step": "global_step global_steps step steps num_updates updates total_timesteps timesteps",
+    "iteration": "iteration iterations iter iters it",
+    "batch": "batch batches minibatch",
+    "epochs": "total_epochs num_epochs max_epochs n_epochs num_train_epochs",
+    "steps": "total_steps max_steps num_steps total_iters max_iters",
+    "checkpoint": "checkpoint checkpoint_step",
+    "speed": "samples_per_sec samples_per_second examples/sec samples/sec",
 }
-_BY_NAME: Final = {name: kind for kind, names in _KINDS.items() for name in names}
+_BY_NAME: Final = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 LABELS: Final = frozenset({"name", "key", "tag", "metric", "metric_name", "metricName", "scalar"})
 VALUE_OF: Final = re.compile(r"(?:^|/)(?:metric_?)?(?:value|result)$", re.IGNORECASE)
 _FIRM: Final = ("global", "num_updates", "timesteps")
+_COUNTS: Final = frozenset({"step", "iteration", "batch"})
 _MOST: Final = 1e15
 
 
@@ -59,11 +50,15 @@ def by_label(given: Mapping[str, str], texts: Mapping[str, str], label: str = ""
 
 
 def read_named(
-    given: Mapping[str, str], options: LogFormatOptions, sides: frozenset[str] | None = None
+    given: Mapping[str, str],
+    options: LogFormatOptions,
+    sides: frozenset[str] | None = None,
+    before: Callable[[], Place] = Place,
 ) -> ParsedLine | None:
     """The line of these numbers, as texts by name; ``None`` where they say nothing that is known.
 
-    ``sides``: the names of values of an evaluation; by default those that say so."""
+    ``sides``: the names of values of an evaluation; by default those that say so. ``before``: the
+    position in front of them, for a loss where none of them is one."""
     places: dict[str, tuple[str, str]] = {}
     values: dict[str, float] = {}
     for name, text in given.items():
@@ -82,8 +77,14 @@ def read_named(
     is_own = options.loss_metric in values or options.loss_metric in evaluated
     if not is_own and not any(describe(name).is_metric for name in values):
         return _evaluation(evaluated, places)
-    parsed = _at(places, options)
-    parsed.evaluated, parsed.evaluated_epoch = evaluated, parsed.epoch
+    parsed = line_at(_at(places), options)
+    if line_names(tuple(values)).loss is not None and not (parsed.trained or parsed.epoch):
+        parsed = line_at(before(), options)
+    if "speed" in places:
+        parsed.samples_per_second = number_of(places["speed"][1])
+    if (saved := _whole(places.get("checkpoint", ("", ""))[1])) and parsed.step is not None:
+        parsed.saved = SavedCheckpoint(step=saved)
+    parsed.evaluated = evaluated
     if options.loss_metric in evaluated:  # a user may name one of an evaluation
         values |= evaluated
     return parsed.with_values(values, options.loss_metric)
@@ -92,47 +93,51 @@ def read_named(
 def _evaluation(
     values: Mapping[str, float], places: Mapping[str, tuple[str, str]]
 ) -> ParsedLine | None:
-    values = {name: value for name, value in values.items() if describe(name).is_metric}
+    values = metrics_of(values)
     if not values:
         return None
     epoch = _whole(places.get("epoch", ("", ""))[1])
     return ParsedLine(evaluated=values, evaluated_epoch=epoch, epoch_as_printed=True)
 
 
-def _at(places: Mapping[str, tuple[str, str]], options: LogFormatOptions) -> ParsedLine:
+def _at(places: Mapping[str, tuple[str, str]]) -> Place:
     whole = {kind: _whole(text) for kind, (_, text) in places.items()}
-    text = places.get("epoch", ("", ""))[1]
-    done = _done(text)
-    epoch = whole.get("epoch") if done is None else None
-    step = whole.get("step")
-    count = step if step is not None else whole.get("iteration")
-    name = places["step"][0].lower() if step is not None else ""
-    is_firm = any(word in name for word in _FIRM)
-    within = whole.get("batch") if step is None else None
-    if epoch is not None and step is None and within is None:
-        within = whole.get("iteration")
-    is_placed = any(kind in places for kind in ("step", "iteration", "batch"))
-    ends = epoch is not None and not is_placed
+    place = Place(epochs=whole.get("epochs"), steps=whole.get("steps"), step=whole.get("step"))
+    place.done = _done(places.get("epoch", ("", ""))[1])
+    place.epoch = whole.get("epoch") if place.done is None else None
+    is_firm = place.step is not None and any(word in places["step"][0].lower() for word in _FIRM)
+    place.loose = place.epoch is not None and not is_firm and "batch" not in places
+    place.unclear = not _COUNTS.isdisjoint(places)
+    if place.step is None and place.epoch is not None:
+        within = whole.get("batch")
+        place.batch = whole.get("iteration") if within is None else within
+    if place.step is None and place.batch is None:
+        place.step = whole.get("iteration")
+    return place
+
+
+def line_at(place: Place, options: LogFormatOptions) -> ParsedLine:
+    """A line of this position; one of an epoch alone may end it."""
+    ends = place.is_epoch and not place.unclear
+    of_last = place.of_bar and place.batch is not None and place.batch == place.batches
     parsed = ParsedLine(
-        epoch=epoch,
+        epoch=place.epoch,
         epoch_as_printed=True,
-        batch=within if epoch is not None else None,
-        step=None if within is not None and epoch is not None else count,
-        is_loose=epoch is not None and not is_firm and "batch" not in places,
-        epoch_ended=ends,
-        end_is_doubtful=ends,
-        samples_per_second=number_of(places["speed"][1]) if "speed" in places else None,
-        declared=_declared(whole.get("epochs"), whole.get("steps")),
+        batch=place.batch,
+        batches=place.batches,
+        counts_steps=place.in_steps,
+        percent=place.percent,
+        step=place.step,
+        is_loose=place.loose,
+        epoch_ended=ends or of_last,
+        end_is_doubtful=ends and not place.ended,
+        cumulative=place.of_bar,
+        evaluated_epoch=place.epoch,
+        declared=place.declared,
     )
-    if done is not None:
-        parsed.at_epochs_done(done, options.steps_per_epoch)
-    if (saved := whole.get("checkpoint")) and parsed.step is not None:
-        parsed.saved = SavedCheckpoint(step=saved)
+    if place.done is not None:
+        parsed.at_epochs_done(place.done, options.steps_per_epoch)
     return parsed
-
-
-def _declared(epochs: int | None, steps: int | None) -> Declared | None:
-    return Declared(epochs=epochs, steps=steps) if epochs or steps else None
 
 
 def _done(text: str) -> float | None:

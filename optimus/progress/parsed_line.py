@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -220,12 +220,7 @@ def parse_integer(text: str) -> int | None:
 
 def pairs(text: str) -> dict[str, float]:
     """All ``name=value`` pairs without blanks around the sign, the last of each name."""
-    return numbers(_PAIR.findall(text))
-
-
-def numbers(found: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Values by name, from names and texts of numbers."""
-    return {name: float(value) for name, value in found}
+    return {name: float(value) for name, value in _PAIR.findall(text)}
 
 
 def _loss(values: Mapping[str, float], choice: LossChoice) -> float:

@@ -153,11 +153,10 @@ class PodState:
     doubtful: int | None = None
     """The epoch of the last line of which it was doubtful whether it ends its epoch, with the names
     on such lines of it, and the checksum of the last. ``within``: an epoch has had several, and
-    none of them does; ``one_each``: two epochs have had one each, which does."""
+    none of them does."""
     doubtful_names: tuple[str, ...] = ()
     doubtful_checksum: int = 0
     within: bool = False
-    one_each: bool = False
     count_epoch: int | None = None
     """The epoch of the last line with a count that may be of the epoch or of the run; its
     ``count``, the distance of two of them, the last one of the epoch before, and the one at which

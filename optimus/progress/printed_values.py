@@ -296,7 +296,7 @@ class Place:
         return Declared(epochs=self.epochs, steps=self.steps) if self.epochs or self.steps else None
 
 
-_NUMBERED: Final = r"(?:[_ ](?:idx|index|id|no\.?|num|number))?"
+_NUMBERED: Final = r"(?:[_ ](?:idx|index|id|i|no\.?|num|number)\b)?"
 _EPOCH: Final = re.compile(
     rf"\b(?:epochs?|ep|pass){_NUMBERED}(?:\s?\((?:train|val|test)\))?(?:[\s:#.=\[(|_]{{0,16}}|\s?->\s?)"
     r"(?:is\s)?(\d{1,9})(?![\d.,]*\d|\s?%|\s?s\b)(?:\s?(?:/|of)\s?(\d{1,9}))?[\])]?",
@@ -353,10 +353,12 @@ _STEP: Final = re.compile(
     r"\b(?:steps?|updates?)[\s:#=]{0,4}(\d{1,15})(?![\d.,]*\d|\s?[/%])", re.IGNORECASE
 )
 """A step beside a fraction of an epoch."""
+_OF_RUN: Final = re.compile(r"\s{0,8}(\d{1,15})/(\d{1,15}) \(epoch\b")
+"""``100/1000 (epoch 1)``, as char-rnn counts the steps of the run."""
 _AT_END: Final = re.compile(
     r"[)\]|]\s{1,4}(\d{1,15})/(\d{1,15})\s{0,8}$|(?<!%)\s\[\s{0,12}(\d{1,15})/(\d{1,15})\]\s{0,8}$"
 )
-_COUNTED_UNIT: Final = re.compile(rf"\b{_UNITS}[\s:=]{{1,3}}[\d.]", re.IGNORECASE)
+_COUNTED_UNIT: Final = re.compile(rf"(?<!/)\b{_UNITS}[\s:=]{{1,3}}[\d.]", re.IGNORECASE)
 _TRAIN: Final = re.compile(r"^Train:\s{1,4}(\d{1,9})\s{1,4}\[\s{0,8}(\d{1,15})/(\d{1,15})\b")
 _BRACKETS: Final = re.compile(
     r"\[\s?(\d{1,9})/(\d{1,9})\][\s,:]{0,3}(?:(?:step|iter|iteration|batch)[\s:]{0,2}\[?|\[)\s{0,8}"
@@ -365,12 +367,13 @@ _BRACKETS: Final = re.compile(
 )
 _LEADING: Final = re.compile(
     r"\[\s{0,8}(\d{1,15})\s?/\s?(\d{1,15})\][\s:,|-]|\s{0,8}(\d{1,15})/(\d{1,15})[\s:,|]"
-    r"|\[(\d{1,15})\]:?\s|(\d{1,15})(?::\t|it \[)"
+    r"|\[(\d{1,15})(?: \| [\d.]{1,12})?\]:?\s|(\d{1,15})(?::\t|it \[)"
     r"|[\[(]?([A-Za-z]{1,16})[\])]?\s?[\[(]?\s{0,8}(\d{1,15})/(\d{1,15})[\])]?(?=[\s:,])"
 )
 BAR: Final = re.compile(
     r"\b\d{1,3}%\|[^|]{0,400}\|\s{0,20}(\d{1,15})/(\d{1,15}) \[([^\]]{0,400})\]?"
 )
+_GLOBAL_IN_BAR: Final = re.compile(r"\bglobal_step=(\d{1,15})(?:\.0+)?(?![\d.])")
 _OF_EPOCHS: Final = re.compile(r"\bepochs?\s?:?\s{0,4}$", re.IGNORECASE)
 _OF_STEPS: Final = re.compile(r"\b(?:global |total |training )?steps?\s?:?\s{0,4}$", re.IGNORECASE)
 
@@ -398,6 +401,8 @@ def place_in(text: str, bar: re.Match[str] | None = None) -> Place:
 
 def _of_bar(text: str, bar: re.Match[str]) -> Place:
     count, total, label = int(bar[1]), int(bar[2]), text[: bar.start()]
+    if step := _GLOBAL_IN_BAR.search(bar[3]):
+        return Place(step=int(step[1]))
     match = _EPOCH.search(text)
     place = Place(of_bar=True)
     if match is not None:
@@ -427,6 +432,8 @@ def _by_words(text: str, place: Place) -> None:
         place.epoch, place.epochs = int(epoch[1]), int(epoch[2]) if epoch[2] else None
         place.ended = _ENDED.match(text, epoch.end()) is not None
     match = _GLOBAL.search(text) if "global" in lowered else None
+    if match is None and has_epoch:
+        match = _OF_RUN.match(text)
     if match is not None:
         place.step, place.steps = int(match[1]), int(match[2]) if match[2] else None
         return

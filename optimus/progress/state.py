@@ -166,6 +166,8 @@ class LogState:
     """The last one that the log announced on a line of its own."""
     node_kind: str | None = None
     """The kind of the run's workers' nodes; ``None`` before it was determined."""
+    servers: int = 0
+    """On how many nodes the run trains; 0: not known."""
 
     @property
     def counts(self) -> Counts:
@@ -539,15 +541,15 @@ def settle_end(state: LogState, pod: PodState, parsed: ParsedLine) -> None:
     if again and not is_copy:
         pod.within = True
     if not is_same:
-        if former is not None and not (pod.within or pod.one_each):
-            pod.one_each = state.one_each = True
+        if former is not None and not (pod.within or state.one_each):
+            state.one_each = True
             if parsed.epoch is not None and parsed.epoch > former:
                 _end_former(state, pod, former + state.epoch_offset)
         pod.doubtful, pod.doubtful_names = parsed.epoch, ()
     new = [name for name in parsed.values if name not in pod.doubtful_names]
     pod.doubtful_names = (*pod.doubtful_names, *new)[:_MOST_NAMES]
     pod.doubtful_checksum = parsed.checksum
-    if pod.within or not (pod.one_each or state.one_each):
+    if pod.within or not state.one_each:
         parsed.epoch_ended = False
         parsed.batch = pod.batch + (1 if again and not is_copy else 0) if is_same else 1
         parsed.counts_steps = pod.counts_steps and pod.batch > 0

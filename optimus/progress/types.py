@@ -40,6 +40,8 @@ class PodRun(NamedTuple):
     """Whether the read ended at its limit: the log goes on after the lines that it returned."""
     skipped: bool = False
     """Whether lines before those that the read returned were passed over."""
+    servers: int = 0
+    """On how many nodes its workers are; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ class SpeedSample:
     node_kind: str = ""
     """The kind of its workers' nodes where it is known; several as ``mixed_kind`` of
     ``models.speed.curve`` writes them."""
+    servers: int = 0
+    """On how many nodes its workers ran; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -578,7 +578,7 @@ def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
         return _not_all_started(state, observed, config)
     state = _started(state, observed)
     is_moved = record.before != record.target or record.resumes
-    is_verified = is_moved or record.purpose is RescalePurpose.STRAGGLER
+    is_verified = is_moved or record.purpose.is_chosen
     if not record.rolling_back and is_verified:
         return _enter(state, record, Step.VERIFY, observed.at)
     took = f"all its pods run, {observed.at - record.started_at:.0f} s after it was decided"

@@ -131,7 +131,7 @@ class Advice:
     @property
     def is_compared(self) -> bool:
         """Whether its speed at other counts can be told."""
-        return self.job.counts.ps > 0
+        return self.job.counts.ps > 0 or self.job.bounds.shares > 0
 
     @property
     def resource(self) -> str:
@@ -163,7 +163,8 @@ def advise(job: Job, progress: TrainingProgress, price_seconds: float) -> Advice
     if refusal is not None:
         return refusal
     speed: Speed | NotReady
-    speed = expected_speed(job, progress) if job.counts.ps else _OwnSpeed.of(job, progress)
+    is_compared = job.counts.ps or job.bounds.shares
+    speed = expected_speed(job, progress) if is_compared else _OwnSpeed.of(job, progress)
     if isinstance(speed, NotReady):
         return speed
     goal = job.goal or declared_goal(progress)

@@ -77,36 +77,6 @@ def violations(demand: Demand, free: Mapping[str, Amounts], observed: Observed) 
     return found + _apart(demand, free, observed, frozenset(holding))
 
 
-def violations_beside_bound(
-    demand: Demand, free: Mapping[str, Amounts], observed: Observed
-) -> list[str]:
-    """Return what is wrong with a gang of which a part was bound when the rest was planned again:
-    nodes are unequal then, and a plan with less transfer time is preferred to an even spread."""
-    found = _miscounted(demand, observed) + _overfull(demand, free, observed)
-    fewest = fewest_servers(demand, free)
-    if found or fewest is None:
-        return found or ["no number of servers holds this job evenly: the case proves nothing"]
-    spread = {
-        node: (roles.get("ps", 0), roles.get("worker", 0))
-        for node, roles in observed.items()
-        if roles.get("ps", 0) or roles.get("worker", 0)
-    }
-    if len(spread) != fewest:
-        found.append(f"the job lies on {len(spread)} servers, {fewest} hold it")
-    evenly = min(_transfer(demand, each) for each in even_spreads(demand, free, fewest))
-    if _transfer(demand, spread) > evenly:
-        found.append(f"transfer takes {_transfer(demand, spread)}, spread evenly {evenly}")
-    return found + _apart(demand, free, observed, frozenset(spread))
-
-
-def _transfer(demand: Demand, spread: EvenSpread) -> float:
-    """The longest transfer of a server, with a model and a bandwidth of one (Optimus, section
-    4.2)."""
-    of_ps = [demand.workers - workers for ps, workers in spread.values() if ps]
-    of_workers = [demand.ps - ps for ps, workers in spread.values() if workers]
-    return max(*of_ps, *of_workers, 0) / max(demand.ps, 1)
-
-
 def _even_counts(total: int, nodes: Sequence[str]) -> Iterator[dict[str, int]]:
     each, more = divmod(total, len(nodes))
     for fuller in combinations(nodes, more):

@@ -34,10 +34,6 @@ class PodHistory(WatchRecorder):
             )
         return instants
 
-    def bound_now(self) -> dict[str, frozenset[str]]:
-        """Return which pods of each job have a node after the last change."""
-        return (self.bound_at_each_instant() or [{}])[-1]
-
     def refusals(self) -> dict[str, set[str]]:
         """Return, for each pod, every sentence with which kube-scheduler left it without a node, at
         any instant."""

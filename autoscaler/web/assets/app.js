@@ -6,7 +6,6 @@ import { nodesView } from "./nodes.js";
 import { overview } from "./overview.js";
 import { state } from "./state.js";
 
-const MOST_POINTS = 1440;
 const STALE_SECONDS = 15;
 
 const main = document.getElementById("main");
@@ -15,21 +14,9 @@ let view = null;
 // --- the stream
 
 function take(update) {
-  if (update.reset) {
-    state.rows.clear();
-    state.use = [];
-  }
+  if (update.reset) state.rows.clear();
   for (const uid of update.gone) state.rows.delete(uid);
   for (const row of update.rows) state.rows.set(row.uid, row);
-  state.useSpacing = Math.max(update.useSpacingSeconds, state.useSpacing);
-  for (const point of update.use) {
-    const last = state.use[state.use.length - 1];
-    if (!last || point.at - last.at >= state.useSpacing * 0.9) state.use.push(point);
-  }
-  if (state.use.length > MOST_POINTS) {
-    state.use = state.use.filter((_, index) => index % 2 === 0);
-    state.useSpacing *= 2;
-  }
   Object.assign(state, {
     cluster: update.cluster,
     at: update.at,

@@ -2,7 +2,6 @@
 import { clock, figure, h, second, token } from "./dom.js";
 
 const uPlot = window.uPlot;
-const SERIES = ["--series-1", "--series-2", "--series-3", "--series-4"];
 const live = new Set();
 
 /** A chart is read and zoomed by keys, too. `title` names it. */
@@ -96,39 +95,6 @@ function instants(plot, ticks) {
   const { min, max } = plot.scales.x;
   return ticks.map((each) => (max - min < 600 ? second(each) : clock(each, max)));
 }
-
-/** The cluster's use over time: a line for each resource; what training jobs request is filled. */
-export function useChart(box, points, names, labels) {
-  const x = points.map((each) => each.at);
-  const data = [x, ...names.map((name) => points.map((each) => each.requested[name] ?? null))];
-  const series = names.map((name, index) => ({
-    label: labels[index],
-    stroke: token(SERIES[index % SERIES.length]),
-    fill: index === 0 ? token("--series-1-fill") : undefined,
-    width: 2,
-    points: { show: x.length < 3 },
-    value: (_, value) => (value == null ? "" : `${figure(value, 3)} %`),
-  }));
-  const options = {
-    width: Math.max(box.clientWidth, 200),
-    height: 190,
-    padding: beyond(34),
-    tzDate: utc,
-    cursor: { drag: { x: false, y: false }, points: { size: 7 } },
-    legend: { live: true },
-    scales: { x: { time: true }, y: { range: [0, 100] } },
-    axes: [axis({ values: instants, space: 90, size: BELOW, incrs: STEPS }), axis({ size: 44, values: (_, ticks) => ticks.map((each) => `${each} %`) })],
-    series: [{ value: (_, at) => (at == null ? "" : second(at)) }, ...series],
-  };
-  const chart = new uPlot(options, data, box);
-  track(chart, box, "Cluster use");
-  return chart;
-}
-
-export const useData = (points, names) => [
-  points.map((each) => each.at),
-  ...names.map((name) => points.map((each) => each.requested[name] ?? null)),
-];
 
 /** Losses or a metric, the fitted curve with its band, the goal and when it is expected. */
 export function curveChart(box, chart, logarithmic) {

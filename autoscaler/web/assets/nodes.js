@@ -1,5 +1,4 @@
 // The nodes: what each offers, what is requested, and which jobs are there.
-import { useChart, useData } from "./charts.js";
 import { amount, bar, empty, figure, h, panel, redraw, replace, resourceName, roleCounts } from "./dom.js";
 import { state } from "./state.js";
 
@@ -21,12 +20,9 @@ export function nodesView(parameters) {
   const previous = h("button", { type: "button", onclick: () => turn(-MOST) }, "Previous");
   const next = h("button", { type: "button", onclick: () => turn(MOST) }, "Next");
   const pager = h("div", { class: "pager" }, range, previous, next);
-  const chartBox = h("div", { class: "chart" });
-  const use = panel("Cluster use", { note: "requested by all pods, in percent of what nodes offer" }, chartBox);
-  let chart = null;
-  let names = "";
-  const element = h("div", { class: "view" }, h("h1", { class: "sr" }, "Nodes"), use,
-    panel("Nodes", { actions: h("div", { class: "search" }, search) }, body, pager));
+  const use = h("span", {});
+  const element = h("div", { class: "view" }, h("h1", { class: "sr" }, "Nodes"),
+    panel("Nodes", { note: use, actions: h("div", { class: "search" }, search) }, body, pager));
 
   function turn(by) {
     offset = Math.max(offset + by, 0);
@@ -67,14 +63,10 @@ export function nodesView(parameters) {
     pager.hidden = page.total <= MOST;
   }
 
+  /** What all pods request of what all nodes offer. */
   function drawUse() {
-    const shown = state.cluster.map((each) => each.resource);
-    use.hidden = !shown.length || !state.use.length;
-    if (use.hidden) return;
-    if (chart && names === shown.join()) return chart.setData(useData(state.use, shown));
-    names = shown.join();
-    replace(chartBox);
-    chart = useChart(chartBox, state.use, shown, shown.map(resourceName));
+    const words = state.cluster.map(({ resource, requested, allocatable }) => `${resourceName(resource)} ${amount(resource, requested)} of ${amount(resource, allocatable)}`);
+    replace(use, words.length > 0 && `requested: ${words.join(" · ")}`);
   }
 
   load();
@@ -82,10 +74,6 @@ export function nodesView(parameters) {
     element,
     title: "Nodes",
     update: drawUse,
-    repaint() {
-      chart = null;
-      drawUse();
-    },
     close() {
       closed = true;
       clearTimeout(timer);

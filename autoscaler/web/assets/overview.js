@@ -153,9 +153,10 @@ function sizes(row) {
   return `${ps} PS · ${workers} W`;
 }
 
-/** For whom or until when it waits, where that is known. */
-function awaited({ waits }) {
-  const lead = waits?.expectedAt > state.at ? `about ${clock(waits.expectedAt, state.at)} UTC, when ${waits.awaits} ends: ` : waits?.behind && `behind ${waits.behind}: `;
+/** For whom or until when it waits, where that is known and why it is looked at. */
+function awaited({ waits, needs }) {
+  if (!waits?.text.endsWith(needs)) return null;
+  const lead = waits.expectedAt > state.at ? `about ${clock(waits.expectedAt, state.at)} UTC, when ${waits.awaits} ends: ` : waits.behind && `behind ${waits.behind}: `;
   return lead && h("strong", {}, lead);
 }
 
@@ -169,7 +170,7 @@ function figures(row) {
   return [
     h("span", { class: "c-value", title: row.goal }, value, row.goal && h("span", { class: "note" }, ` ${goal(row)}`)),
     h("span", { class: "c-progress" }, percent !== null && [bar(percent, `${percent} %`), h("span", {}, `${percent} %`)]),
-    h("span", { class: "c-ends" }, left && row.endsAt > state.at ? [duration(left.median), h("span", { class: "note", title: full(row.endsAt) }, ` ${clock(row.endsAt, state.at)}`)] : h("span", { class: "note" }, row.outlook)),
+    h("span", { class: "c-ends" }, left && row.endsAt > state.at ? [duration(left.median), h("span", { class: "note", title: full(row.endsAt) }, ` ${clock(row.endsAt, state.at)}`)] : row.outlook && h("span", { class: "note" }, row.outlook)),
     h("span", { class: "c-reason note", title: row.reason }, row.action && h("span", { class: "action" }, row.action), hasEnded(row) && row.books ? row.books : row.reason),
   ];
 }

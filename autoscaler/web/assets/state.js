@@ -3,8 +3,6 @@ export const state = {
   rows: new Map(),
   /** The address of the list as it was shown last. */
   list: "#/",
-  use: [],
-  useSpacing: 1,
   cluster: [],
   at: 0,
   leads: true,

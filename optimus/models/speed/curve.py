@@ -12,6 +12,11 @@ work for each worker (sync training: the update). Where PSs are known not to hol
 there the number of PSs that would each hold as much as the fullest. Where workers share cores, each
 of more than c becomes slower: M/w becomes M max(1/w, 1/c), w becomes max(w, c).
 
+Without PSs, n processes exchange gradients among themselves (all-reduce; the terms of a ring, as
+in Patarasu and Yuan, 2009):  1/f = t0 * M/n + t1 + t2 * (n-1)/n / r + t3 * (n-1) / r
+A shape with ``within`` r says how many times cheaper the exchange is within one server than between
+several, where r is 1. A sample knows on how many servers it ran; a prediction is for the fewest.
+
 Samples at the same counts and on the same kind of node are repeats: they become one entry, their
 weighted mean. A sample's weight is seconds / (seconds + 20): its noise falls with time, but runs
 differ however long they are. It halves for every half hour that a newer repeat is younger; without
@@ -24,9 +29,10 @@ posterior weight is its prior times the likelihood of its residuals under an unk
 few samples leave the weights near the prior."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -46,6 +52,8 @@ _SMALLER_ERRORS: Final = np.array([1.0, 1 / 30, 1e-3, 1 / 30e3])
 _SMALLER_PRIOR: Final = np.array([1.0, 0.01, 0.01, 0.01])
 """The error may be much smaller than usual; that shows only with more samples than coefficients."""
 _RIDGE: Final = 1e-3
+_LEAST_FITTED: Final = 1e-3
+"""A curve may say 0 s where a sample and the others contradict one another."""
 _LEAST_ERROR: Final = 0.05
 _LEAST_SAMPLES: Final = 4.0
 """For the uncertainty: the error a priori, and how many samples that counts for."""
@@ -64,6 +72,7 @@ _MAX_HALF_LIVES: Final = 50.0
 _NOISE: Final = 0.03
 _NOISE_REPEATS: Final = 4.0
 """Relative noise of a run a priori, and how many repeats that counts for."""
+_MOST_TRAINERS: Final = 20_000
 _FORM: Final = 0.03
 """Relative error of the curve itself: many repeats at few counts must not bend it to meet them."""
 
@@ -79,10 +88,11 @@ def mixed_kind(workers: Mapping[str, int]) -> str:
 
 
 class LatestSpeed(NamedTuple):
-    """The speed at some counts, and the kind of node that it is of."""
+    """The speed at some counts, and the kind of node, and how many servers, that it is of."""
 
     steps_per_second: float
     node_kind: str
+    servers: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +108,8 @@ class MergedSamples:
     """When an entry's newest sample ended, seconds since the epoch, UTC."""
     noise: float
     """Relative standard deviation of one such run."""
+    servers: Vector
+    """On how many servers an entry ran; 0: not known."""
 
     @classmethod
     def of(cls, samples: Iterable[SpeedSample]) -> Self:
@@ -120,7 +132,13 @@ class MergedSamples:
             np.array([entry.runs for entry in entries], dtype=np.float64),
             np.array([entry.latest for entry in entries], dtype=np.float64),
             float(noise),
+            np.array([entry.first.servers for entry in entries], dtype=np.float64),
         )
+
+    def entries(self) -> Iterator[tuple[Counts, str, float, float, float, float]]:
+        """Counts, kind, servers, speed, runs and latest of each entry."""
+        figures = self.servers, self.steps_per_second, self.runs, self.latest
+        yield from zip(self.counts, self.kinds, *(each.tolist() for each in figures), strict=True)
 
     @property
     def ps(self) -> Vector:
@@ -150,7 +168,8 @@ class MergedSamples:
         if not here:
             return None
         best = max(here, key=lambda index: (self.kinds[index] == kind, self.latest[index]))
-        return LatestSpeed(float(self.steps_per_second[best]), self.kinds[best])
+        speed, servers = float(self.steps_per_second[best]), float(self.servers[best])
+        return LatestSpeed(speed, self.kinds[best], servers)
 
 
 class _Entry(NamedTuple):
@@ -179,8 +198,8 @@ class _Entry(NamedTuple):
         return cls(samples[0], mean, total, len(samples), scatter, latest)
 
 
-def _entry_key(sample: SpeedSample) -> tuple[Counts, str]:
-    return sample.counts, sample.node_kind
+def _entry_key(sample: SpeedSample) -> tuple[Counts, str, int]:
+    return sample.counts, sample.node_kind, sample.servers
 
 
 def _weight(sample: SpeedSample, latest: float) -> float:
@@ -210,6 +229,8 @@ class Shape(NamedTuple):
     """Prior weight, up to a common factor."""
     cores: float = 0.0
     """Workers beyond which they share cores; 0: never."""
+    within: float = 1.0
+    """How many times cheaper an exchange among all workers is within one server."""
 
 
 _KNEES: Final = (0.35, 0.7, 1.0, 1.4, 2.8)
@@ -241,6 +262,39 @@ _BLEND_SYNC: Final = (
     *_BLEND_ASYNC,
     *(Shape(knee, _UPDATE, _UPDATE_PRIOR * _knee_prior(knee)) for knee in _UPDATE_KNEES),
 )
+_ALL_REDUCE: Final = tuple(Shape(0.0, within=times) for times in (1.0, 3.0, 10.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """What trains a job without PSs: its workers, and as many ``leads`` beside them.
+
+    ``shares``: equal parts of a step, of which each takes as many (0: as it comes).
+    ``per_server``: the most workers that a server holds; 0: not known."""
+
+    leads: int = 0
+    shares: int = 0
+    per_server: int = 0
+
+    def servers(self, workers: ArrayLike) -> Vector:
+        """Return the fewest servers that hold so many workers, and what trains beside them."""
+        trainers = np.asarray(workers, dtype=np.float64) + self.leads
+        return np.ceil(trainers / self.per_server) if self.per_server else trainers
+
+    def sharing(self, workers: ArrayLike) -> ArrayLike:
+        """Return the most workers up to each of these numbers that take equal parts of a step."""
+        if not self.shares:
+            return workers
+        even = _even_workers(self.shares, self.leads)
+        at = np.searchsorted(even, np.asarray(workers), side="right")
+        return even[np.maximum(at - 1, 0)]
+
+
+@lru_cache(maxsize=1024)
+def _even_workers(shares: int, leads: int) -> Vector:
+    trainers = np.arange(1 + leads, min(shares, _MOST_TRAINERS) + 1)
+    even = trainers[shares % trainers == 0] - leads
+    return np.asarray(even if len(even) else [1], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,25 +306,38 @@ class SpeedTerms:
     form: SpeedForm = SpeedForm.BLEND
     ps_unevenness: tuple[float, ...] = ()
     """The largest part divided by the mean for 1, 2, ... PSs; the last also for more; empty: 1."""
+    processes: Processes | None = None
+    """Of a job without PSs."""
 
     @classmethod
     def of(cls, job: Job) -> Self:
         """Those of this job."""
-        return cls(job.mode, job.batch, ps_unevenness=job.ps_unevenness)
+        processes = Processes(job.leads, job.bounds.shares, job.per_server)
+        without_ps = processes if job.all_reduce else None
+        return cls(job.mode, job.batch, ps_unevenness=job.ps_unevenness, processes=without_ps)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
         """The shapes that the PSs' term may have."""
+        if self.processes is not None:
+            return _ALL_REDUCE if self.form is SpeedForm.BLEND else _ALL_REDUCE[1:2]
         if self.form is not SpeedForm.BLEND:
             return (Shape(0.0 if self.form is SpeedForm.PAPER else 1.0),)
         return _BLEND_SYNC if self.mode is TrainingMode.SYNC else _BLEND_ASYNC
 
-    def columns(self, ps: ArrayLike, workers: ArrayLike) -> Matrix:
-        """Columns of each shape at each pair of counts (broadcast): (shapes, ..., terms)."""
+    def columns(
+        self, ps: ArrayLike, workers: ArrayLike, servers: ArrayLike | None = None
+    ) -> Matrix:
+        """Columns of each shape at each pair of counts (broadcast): (shapes, ..., terms).
+
+        ``servers`` says on how many the counts ran, 0 where that is not known; default: the
+        fewest."""
+        if self.processes is not None:
+            return self._exchanging(self.processes, ps, workers, servers)
         p, w = np.broadcast_arrays(
             np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64)
         )
-        knees, updates, _, cores = np.array(self.shapes).T.reshape(4, -1, *(1,) * p.ndim)
+        knees, updates, _, cores, _ = np.array(self.shapes).T.reshape(5, -1, *(1,) * p.ndim)
         shaped = np.maximum((w + updates) / self._even(p), knees * (1 + updates))
         columns: tuple[ArrayLike, ...]
         if self.batch_is_shared:
@@ -283,10 +350,31 @@ class SpeedTerms:
             stacked[..., index] = column
         return stacked
 
+    def _exchanging(
+        self,
+        processes: Processes,
+        ps: ArrayLike,
+        workers: ArrayLike,
+        servers: ArrayLike | None,
+    ) -> Matrix:
+        """The columns of a job without PSs."""
+        fewest = processes.servers(workers)
+        given = fewest if servers is None else np.where(np.asarray(servers) > 0, servers, fewest)
+        w, several, _ = np.broadcast_arrays(np.asarray(workers, dtype=np.float64), given > 1, ps)
+        n = np.maximum(w + processes.leads, 1.0)
+        within = np.array([each.within for each in self.shapes]).reshape(-1, *(1,) * n.ndim)
+        exchanged = (n - 1) / np.where(several, 1.0, within)
+        columns = [np.ones_like(exchanged), exchanged / n, exchanged]
+        if self.batch_is_shared:
+            columns.insert(0, np.broadcast_to(self._examples / n, exchanged.shape))
+        return np.stack(columns, axis=-1)
+
     def total(self, ps: ArrayLike, workers: ArrayLike, coefficients: Matrix) -> NDArray[np.float64]:
         """Sum over shapes and terms of coefficient (shapes, terms) times column, at each counts.
 
         ``columns`` would hold them all at once: at 1,000 by 1,000 counts half a gigabyte."""
+        if self.processes is not None:
+            return np.asarray(np.einsum("s...k,sk->...", self.columns(ps, workers), coefficients))
         p, w = np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64)
         *parts, constant, shaped, linear, servers = coefficients.T
         total = constant.sum() + servers.sum() * p + np.zeros_like(w)
@@ -380,7 +468,7 @@ class StepTimeCurve:
     @classmethod
     def fit(cls, measured: MergedSamples, terms: SpeedTerms) -> "StepTimeCurve":
         """Fit to all entries, as if all were measured on nodes of one kind."""
-        columns = terms.columns(measured.ps, measured.workers)
+        columns = terms.columns(measured.ps, measured.workers, measured.servers)
         target = terms.steps(measured.workers) / measured.steps_per_second
         fit_weights = measured.fit_weights
         coefficients = fit_relative(columns, target, fit_weights)
@@ -390,14 +478,16 @@ class StepTimeCurve:
         freedom = max(len(target) - columns.shape[-1], 0)
         squares = fit_weights @ (weights @ errors) ** 2
         error = np.sqrt((_LEAST_SAMPLES * _LEAST_ERROR**2 + squares) / (_LEAST_SAMPLES + freedom))
-        logs = -np.log(weights @ fitted)
+        logs = -np.log(np.maximum(weights @ fitted, _LEAST_FITTED))
         return cls(terms, weights, coefficients, float(error), logs, measured, target)
 
-    def seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+    def seconds(
+        self, ps: ArrayLike, workers: ArrayLike, servers: float | None = None
+    ) -> NDArray[np.float64]:
         """Seconds of one step of all workers (sync) or of each (async), arrays broadcast."""
         # At a single pair the columns of all shapes at once take less time than a sum over them.
         if np.ndim(ps) == np.ndim(workers) == 0:
-            columns = self.terms.columns(ps, workers)
+            columns = self.terms.columns(ps, workers, servers)
             return np.asarray(self.weights @ np.einsum("sk,sk->s", columns, self.coefficients))
         return self.terms.total(ps, workers, self.weights[:, np.newaxis] * self.coefficients)
 
@@ -423,7 +513,8 @@ class StepTimeCurve:
     def _information(self) -> tuple[Matrix, Matrix]:
         """X'WX of the entries' rows relative to their times, (shapes, terms, terms), with columns
         divided by the second, (shapes, terms). Few forecasts are asked for their variance."""
-        columns = self.terms.columns(self.measured.ps, self.measured.workers)
+        of = self.measured
+        columns = self.terms.columns(of.ps, of.workers, of.servers)
         rows = columns / self.target[:, np.newaxis]
         scale = np.sqrt(np.mean(rows**2, axis=1))
         scaled = rows / scale[:, np.newaxis]

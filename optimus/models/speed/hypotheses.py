@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -39,6 +40,10 @@ ERROR: Final = 0.1
 _EXPECTED_ERROR: Final = 0.4
 """Relative error of their mean where nothing was measured."""
 _EXPECTED_AT: Final = tuple(Counts(2**ps, 2**workers) for ps in range(5) for workers in range(5))
+_WORKERS_ALONE: Final = tuple(Counts(0, 2**workers) for workers in range(7))
+_EXCHANGES: Final = (0.03, 0.1, 0.3, 1.0, 3.0)
+_LATENCIES: Final = (0.0, 0.0003, 0.003)
+_OVERLAPS: Final = (0.0, 0.8)
 _LEAST_WEIGHT: Final = 1e-4
 """Hypotheses below this weight do not count in the value of a measurement."""
 _CLOSE_LOGS: Final = 2
@@ -66,8 +71,30 @@ def _plain(terms: SpeedTerms) -> SpeedTerms:
     return replace(terms, batch=None if terms.batch_is_shared else Batch(1, BatchScope.WORKER))
 
 
-def _seconds(terms: SpeedTerms, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-    """What each hypothesis takes at each pair of counts, by form: (forms, hypotheses, counts)."""
+@lru_cache(maxsize=1)
+def _exchanges() -> Matrix:
+    """Of a job without PSs, where computing takes 1 s with one process: the seconds of constant
+    work, of the exchange of all gradients between servers and of what each further process adds,
+    and which part of the exchange lies behind computing: (hypotheses, 4)."""
+    return np.array([*product(_CONSTANTS, _EXCHANGES, _LATENCIES, _OVERLAPS)], dtype=np.float64)
+
+
+def _exchange_seconds(columns: Matrix, *, batch_is_shared: bool) -> NDArray[np.float64]:
+    """The same as ``_seconds`` by the columns of a job without PSs."""
+    constant, exchange, latency, overlap = _exchanges().T
+    computing = columns[..., :1] if batch_is_shared else np.ones_like(columns[..., :1])
+    exchanged = columns[..., -2:-1] * exchange + columns[..., -1:] * latency
+    hidden = overlap * np.minimum(computing, exchanged)
+    return np.asarray(computing + constant + exchanged - hidden)
+
+
+def _seconds(
+    terms: SpeedTerms, ps: ArrayLike, workers: ArrayLike, servers: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """What each hypothesis takes at each pair of counts, by form: (forms, counts, hypotheses)."""
+    if terms.processes is not None:
+        columns = terms.columns(ps, workers, servers)
+        return _exchange_seconds(columns, batch_is_shared=terms.batch_is_shared)
     forms = (replace(terms, form=form).columns(ps, workers) for form in _FORMS)
     return np.concatenate(list(forms)) @ _mixtures(terms.batch_is_shared).T
 
@@ -83,7 +110,7 @@ class _Weighed(NamedTuple):
     def by(cls, measured: MergedSamples, terms: SpeedTerms) -> "_Weighed":
         """From samples at one pair of counts at least."""
         seconds = terms.steps(measured.workers) / measured.steps_per_second
-        each = _seconds(terms, measured.ps, measured.workers)
+        each = _seconds(terms, measured.ps, measured.workers, measured.servers)
         logs = np.log(seconds[:, np.newaxis] / each)
         precisions = 1 / (ERROR**2 + measured.variance)
         scales = np.einsum("fnh,n->fh", logs, precisions) / precisions.sum()
@@ -94,7 +121,8 @@ class _Weighed(NamedTuple):
 
 def with_hypotheses(measured: MergedSamples, terms: SpeedTerms) -> MergedSamples:
     """The samples, one at least, and after them what the hypotheses expect at other counts."""
-    terms, open_counts = _plain(terms), tuple(set(_EXPECTED_AT).difference(measured.counts))
+    expected_at = _EXPECTED_AT if terms.processes is None else _WORKERS_ALONE
+    terms, open_counts = _plain(terms), tuple(set(expected_at).difference(measured.counts))
     ps, workers = np.array(sorted(open_counts), dtype=np.float64).T
     weights, scales = _Weighed.by(measured, terms)
     seconds = np.einsum("fh,fnh->n", weights * scales, _seconds(terms, ps, workers))
@@ -106,6 +134,7 @@ def with_hypotheses(measured: MergedSamples, terms: SpeedTerms) -> MergedSamples
         np.append(measured.runs, [(measured.noise / _EXPECTED_ERROR) ** 2] * number),
         np.append(measured.latest, [0.0] * number),
         measured.noise,
+        np.append(measured.servers, [0.0] * number),
     )
 
 

@@ -67,7 +67,7 @@ class NodeFactors:
         # One shape is enough to distinguish classes.
         form = SpeedForm.KNEE if terms.form is SpeedForm.BLEND else terms.form
         plain = replace(terms, form=form)
-        columns = plain.columns(measured.ps, measured.workers)
+        columns = plain.columns(measured.ps, measured.workers, measured.servers)
         steps, fit_weights = terms.steps(measured.workers), measured.fit_weights
         for _ in range(_ROUNDS):
             seconds = steps / measured.steps_per_second * fitted.each(measured)
@@ -146,7 +146,7 @@ class Deviation:
 def _log_counts(*counts: ArrayLike) -> Matrix:
     """The logs of the counts, as the last axis."""
     each = np.broadcast_arrays(*(np.asarray(count, dtype=np.float64) for count in counts))
-    return np.stack([np.log2(one) for one in each], axis=-1)
+    return np.stack([np.log2(np.maximum(one, 1.0)) for one in each], axis=-1)
 
 
 def _kernel(points: Matrix, others: Matrix) -> Matrix:
@@ -215,7 +215,11 @@ class SpeedModel:
         return self.curve.error
 
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-        """The job's steps per second at each pair of counts (arrays broadcast)."""
+        """The job's steps per second at each pair of counts (arrays broadcast).
+
+        Workers beyond the most that share a step equally make it no faster."""
+        if self.terms.processes is not None:
+            workers = self.terms.processes.sharing(workers)
         seconds = self.curve.seconds(ps, workers)
         if self.deviation.alpha.any():
             seconds = seconds * np.exp(self.deviation.mean(ps, workers))
@@ -239,9 +243,12 @@ class SpeedModel:
         variance = self.error**2 * (within + self.deviation.variance(ps, workers)) + between
         return np.asarray(np.sqrt(variance), dtype=np.float64)
 
-    def anchored(self, counts: Counts, steps_per_second: float) -> "SpeedModel":
-        """The same function, multiplied so that it gives this speed at these counts."""
-        return replace(self, factor=self.factor * steps_per_second / self.at(counts))
+    def anchored(self, counts: Counts, steps_per_second: float, servers: float = 0) -> "SpeedModel":
+        """The same function, multiplied so that it gives this speed at these counts on so many
+        servers."""
+        times = self.curve.seconds(*counts, servers) / self.curve.seconds(*counts)
+        factor = float(steps_per_second / self.at(counts) * times)
+        return replace(self, factor=self.factor * factor)
 
     def on(self, node_kind: str) -> "SpeedModel":
         """The same job with its workers on nodes of this class; of factor 1 if not measured."""

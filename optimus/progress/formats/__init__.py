@@ -10,7 +10,7 @@ from typing import Final
 
 from optimus.progress.formats import checkpoints, frameworks, objects, settings, text
 from optimus.progress.lines import split_prefix
-from optimus.progress.metric_names import EVALUATION_WORDS, describe
+from optimus.progress.metric_names import EVALUATION_WORDS, metrics_of
 from optimus.progress.named import read_named
 from optimus.progress.parsed_line import (
     LogFormatOptions,
@@ -71,7 +71,7 @@ def _evaluation(body: str) -> ParsedLine:
         given, _ = objects.content(body, body.index("{"))
         numbers = {name: number_of(number) for name, number in given.items()}
         values |= {name: number for name, number in numbers.items() if number is not None}
-    return ParsedLine(evaluated=_metrics({**values, **evaluated}), form="evaluation")
+    return ParsedLine(evaluated=metrics_of({**values, **evaluated}), form="evaluation")
 
 
 def _first_form(body: str, line: str, options: LogFormatOptions) -> ParsedLine | None:
@@ -97,10 +97,6 @@ def is_evaluation(body: str) -> bool:
         return False
     # "[train] loss=0.5, [valid] loss=0.6" is of both.
     return _MARKED.search(body) is not None and "[train" not in lowered
-
-
-def _metrics(values: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if describe(name).is_metric}
 
 
 def user_metrics(line: str, options: LogFormatOptions) -> dict[str, str]:

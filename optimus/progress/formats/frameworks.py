@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from optimus.progress.metric_names import describe
+from optimus.progress.metric_names import metrics_of
 from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
@@ -133,10 +133,9 @@ def _read(
     values, evaluated = printed_values(said.get("values") or "")
     values |= pairs((said.get("pairs") or "").replace("\tTrain-", "\t"))
     if row.kind == "result":
-        known = {name: value for name, value in (values | evaluated).items() if _is_metric(name)}
         return ParsedLine(
             form=row.form,
-            evaluated=known,
+            evaluated=metrics_of(values | evaluated),
             evaluated_epoch=parsed.epoch,
             epoch_as_printed=parsed.epoch_as_printed,
         )
@@ -165,7 +164,3 @@ def _read(
 
 def _number(text: str | None) -> float | None:
     return float(text) if text else None
-
-
-def _is_metric(name: str) -> bool:
-    return describe(name).is_metric

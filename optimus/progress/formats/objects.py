@@ -6,9 +6,10 @@
 without a loss or metric is none of the training's (settings)."""
 
 import re
+from functools import partial
 from typing import Final
 
-from optimus.progress.metric_names import EVALUATION_WORDS, describe
+from optimus.progress.metric_names import EVALUATION_WORDS, describe, metrics_of
 from optimus.progress.named import by_label, kind_of, read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.printed_values import BAR, NUMBER, Place, number_of, place_in
@@ -40,10 +41,8 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
         return ParsedLine()  # the summary at the end, with the mean loss of the whole run
     before = _BEFORE.search(text, 0, begin.start())
     given = by_label(given, texts, before[1] if before else "")
-    parsed = read_named(_plainly(given), options)
-    if parsed is not None and parsed.loss is not None and not (parsed.trained or parsed.epoch):
-        _place(parsed, text, begin.start())
-    return _placed(parsed, options)
+    place = partial(_place_before, text, begin.start())
+    return _placed(read_named(_plainly(given), options, before=place), options)
 
 
 def _numbers(given: dict[str, str]) -> dict[str, float]:
@@ -51,16 +50,13 @@ def _numbers(given: dict[str, str]) -> dict[str, float]:
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def _place(parsed: ParsedLine, text: str, begin: int) -> None:
-    """Give an object without a position the one in front of it: ``step 100: {'loss': 0.5}``."""
+def _place_before(text: str, begin: int) -> Place:
+    """The position in front of an object: ``step 100: {'loss': 0.5}``."""
     number = _NUMBER_ALONE.fullmatch(text, 0, begin)
+    if number is not None:
+        return Place(step=int(number[1]))
     bar = BAR.search(text) if "%|" in text else None
-    place = Place(step=int(number[1])) if number else place_in(text if bar else text[:begin], bar)
-    parsed.epoch, parsed.epoch_as_printed = place.epoch, True
-    parsed.batch, parsed.batches, parsed.step = place.batch, place.batches, place.step
-    parsed.counts_steps = place.in_steps
-    parsed.is_loose = place.loose
-    parsed.epoch_ended = parsed.end_is_doubtful = place.is_epoch and not place.unclear
+    return place_in(text[:begin] if bar is None else text, bar)
 
 
 def _placed(parsed: ParsedLine | None, options: LogFormatOptions) -> ParsedLine | None:
@@ -69,11 +65,9 @@ def _placed(parsed: ParsedLine | None, options: LogFormatOptions) -> ParsedLine 
     # Without a position and a loss it is a result: {'exact_match': 81.3, 'f1': 88.6}.
     described = [describe(name) for name in parsed.values]
     known = all(each.rises for each in described if each.is_metric)
-    return ParsedLine(evaluated={**parsed.evaluated, **_metrics(parsed)}) if known else None
-
-
-def _metrics(parsed: ParsedLine) -> dict[str, float]:
-    return {name: value for name, value in parsed.values.items() if describe(name).is_metric}
+    return (
+        ParsedLine(evaluated={**parsed.evaluated, **metrics_of(parsed.values)}) if known else None
+    )
 
 
 def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:

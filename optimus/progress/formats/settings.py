@@ -15,8 +15,7 @@ from optimus.progress.types import NOTHING_DECLARED, Declared
 
 MARKERS: Final = (
     "Namespace(",
-    "epochs",
-    "Epochs",
+    "pochs",
     "steps",
     "batch size",
     "batch_size",
@@ -47,69 +46,45 @@ _BATCH: Final = re.compile(
     r"(\d{1,9})\s*$",
     re.IGNORECASE,
 )
-_EPOCHS: Final = (
-    "num_epochs",
-    "epochs",
-    "num_epoch",
-    "max_epochs",
-    "n_epochs",
-    "num_train_epochs",
-    "total_epochs",
-    "train_epochs",
-    "nb_epochs",
-    "number_of_epochs",
-)
-_STEPS: Final = (
-    "max_steps",
-    "num_steps",
-    "total_steps",
-    "training_steps",
-    "num_train_steps",
-    "num_training_steps",
-    "max_train_steps",
-    "train_steps",
-    "max_iter",
-    "max_iters",
-    "max_update",
-    "num_iterations",
-    "number_of_steps",
-)
-_BATCHES: Final = ("batch_size", "train_batch_size", "per_device_train_batch_size")
-_RATES: Final = ("lr", "learning_rate", "base_lr")
-_MODES: Final = (
-    "lr_mode",
-    "lr_scheduler",
-    "lr_schedule",
-    "lr_scheduler_type",
-    "lr_policy",
-    "lr_decay",
-    "sched",
-    "scheduler",
-)
-_DROPS: Final = ("lr_decay_epoch", "lr_step_epochs", "lr_steps", "milestones", "lr_decay_epochs")
-_PERIODS: Final = ("lr_decay_period", "scheduler_step_size", "lr_step_size")
-_FACTORS: Final = ("lr_decay", "lr_factor", "lr_decay_factor", "gamma", "lr_gamma")
+_NAMES: Final = {
+    what: tuple(names.split())
+    for what, names in {
+        "epochs": (
+            "num_epochs epochs num_epoch max_epochs n_epochs num_train_epochs total_epochs "
+            "train_epochs nb_epochs number_of_epochs"
+        ),
+        "steps": (
+            "max_steps num_steps total_steps training_steps num_train_steps num_training_steps "
+            "max_train_steps train_steps max_iter max_iters max_update num_iterations "
+            "number_of_steps"
+        ),
+        "batch": "batch_size train_batch_size per_device_train_batch_size",
+        "rate": "lr learning_rate base_lr",
+        "mode": (
+            "lr_mode lr_scheduler lr_schedule lr_scheduler_type lr_policy lr_decay sched scheduler"
+        ),
+        "drops": "lr_decay_epoch lr_step_epochs lr_steps milestones lr_decay_epochs",
+        "period": "lr_decay_period scheduler_step_size lr_step_size",
+        "factor": "lr_decay lr_factor lr_decay_factor gamma lr_gamma",
+    }.items()
+}
+"""Names of arguments, by what they say; the first that is given holds."""
 _SHAPES: Final = {
-    "step": "step",
-    "steplr": "step",
-    "multistep": "step",
-    "multisteplr": "step",
-    "cosine": "cosine",
-    "cosineannealing": "cosine",
-    "cosineannealinglr": "cosine",
-    "warmupcosine": "cosine",
-    "cosinewarmup": "cosine",
-    "linear": "linear",
-    "warmuplinear": "linear",
-    "linearwarmup": "linear",
-    "poly": "poly",
-    "polynomial": "poly",
-    "constant": "constant",
-    "constantwithwarmup": "constant",
-    "exponential": "exponential",
+    name: shape
+    for shape, names in (
+        ("step", "step steplr multistep multisteplr"),
+        ("cosine", "cosine cosineannealing cosineannealinglr warmupcosine cosinewarmup"),
+        ("linear", "linear warmuplinear linearwarmup"),
+        ("poly", "poly polynomial"),
+        ("constant", "constant constantwithwarmup"),
+        ("exponential", "exponential"),
+    )
+    for name in names.split()
 }
 """Names of schedules, without dashes."""
-_KNOWN: Final = frozenset((*_EPOCHS, *_STEPS, *_BATCHES, *_DROPS, *_PERIODS))
+_KNOWN: Final = frozenset(
+    name for what in ("epochs", "steps", "batch", "drops", "period") for name in _NAMES[what]
+)
 _REAL: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
@@ -166,21 +141,21 @@ def of_command(command: str) -> Declared:
 
 def of_arguments(given: Mapping[str, str]) -> Declared | None:
     """What a program's arguments, by name with ``_`` for ``-``, say of the run, if anything."""
-    mode = next((shape for name in _MODES if (shape := _shape(given.get(name, "")))), None)
-    drops = next((given[name] for name in _DROPS if given.get(name)), "")
+    mode = next((shape for name in _NAMES["mode"] if (shape := _shape(given.get(name, "")))), None)
+    drops = next((given[name] for name in _NAMES["drops"] if given.get(name)), "")
     places = tuple(float(each) for each in re.findall(r"\d{1,9}(?:\.\d+)?", drops))
-    epochs, period = _whole(given, _EPOCHS), _number(given, _PERIODS)
+    epochs, period = _whole(given, _NAMES["epochs"]), _number(given, _NAMES["period"])
     if not places and period and epochs:
         places = tuple(period * n for n in range(1, int(min(epochs / period, 100)) + 1))
     is_step = mode in (None, "step") and bool(places)
     declared = Declared(
         epochs=epochs,
-        steps=_whole(given, _STEPS),
-        batch=_whole(given, _BATCHES),
-        learning_rate=_number(given, _RATES),
+        steps=_whole(given, _NAMES["steps"]),
+        batch=_whole(given, _NAMES["batch"]),
+        learning_rate=_number(given, _NAMES["rate"]),
         schedule="step" if is_step else mode,
         drops=tuple(place for place in places if not epochs or place < epochs) if is_step else (),
-        drop_factor=_number(given, _FACTORS) if is_step else None,
+        drop_factor=_number(given, _NAMES["factor"]) if is_step else None,
         warmup_epochs=_number(given, ("warmup_epochs",)),
         warmup_steps=_number(given, ("warmup_steps", "lr_warmup", "num_warmup_steps")),
         warmup_fraction=_number(given, ("warmup_ratio", "warmup_proportion")),

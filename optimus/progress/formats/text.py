@@ -11,7 +11,8 @@ within it, its values may be those of the whole epoch: the log decides."""
 import re
 from typing import Final
 
-from optimus.progress.metric_names import describe, line_names
+from optimus.progress.metric_names import describe, line_names, metrics_of
+from optimus.progress.named import line_at
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, positive
 from optimus.progress.printed_values import (
     BAR,
@@ -39,7 +40,7 @@ _HEADER: Final = re.compile(
 )
 _STEP_HEADER: Final = re.compile(
     rf"{_BEGINNING}(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:#=\[]{{0,16}}(\d{{1,15}})"
-    r"(?![\d.,/]*\d)",
+    r"(?![\d.,]*\d|/\d{1,15}/)",
     re.IGNORECASE,
 )
 _GLOBAL_STEP: Final = re.compile(r"--\sGLOBAL_STEP: (\d{1,15})$")
@@ -131,12 +132,11 @@ def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if "val" in text and (named := _NAMED.search(text)) and describe(named[1]).is_metric:
         words = _VALUE.sub(f"{named[1]}=", words)
     values, evaluated = printed_values(words.replace("'s ", "_"))
-    if evaluated:
-        evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
+    evaluated = metrics_of(evaluated)
     names = line_names(tuple(values))
     is_metric = names.has_metric
     if not (is_metric or evaluated or names.of_training or options.loss_metric in values):
-        return _place_alone(text, values)
+        return _place_alone(text, values, options)
     place = place_in(text, bar)
     is_of_epoch = place.is_epoch and names.of_training
     if not (is_metric or is_of_epoch or options.loss_metric in values):
@@ -156,31 +156,11 @@ def _of(
     text: str,
     options: LogFormatOptions,
 ) -> ParsedLine:
-    # "train Loss: 0.56 Acc: 0.72" below the header of its epoch.
-    ends = (place.is_epoch and not place.unclear) or (
-        not place.is_placed and _WHOLE.search(text) is not None
-    )
-    speed = _speed(values)
-    parsed = ParsedLine(
-        epoch=place.epoch,
-        epoch_as_printed=True,
-        batch=place.batch,
-        batches=place.batches,
-        counts_steps=place.in_steps,
-        percent=place.percent,
-        step=place.step,
-        is_loose=place.loose,
-        epoch_ended=ends
-        or (place.of_bar and place.batch is not None and place.batch == place.batches),
-        end_is_doubtful=ends and place.is_placed and not place.ended,
-        cumulative=place.of_bar,
-        samples_per_second=printed_speed(text) if speed is None else speed,
-        evaluated=evaluated,
-        evaluated_epoch=place.epoch,
-        declared=place.declared,
-    )
-    if place.done is not None:
-        parsed.at_epochs_done(place.done, options.steps_per_epoch)
+    parsed, speed = line_at(place, options), _speed(values)
+    if not place.is_placed and _WHOLE.search(text) is not None:
+        parsed.epoch_ended = True  # "train Loss: 0.56 Acc: 0.72" below the header of its epoch
+    parsed.samples_per_second = printed_speed(text) if speed is None else speed
+    parsed.evaluated = evaluated
     if "checkpoint" in text and (match := _CHECKPOINT.search(text)) and int(match[1]):
         parsed.saved = SavedCheckpoint(step=int(match[1]))
     # A user may name a value of an evaluation as the loss.
@@ -198,25 +178,26 @@ def _evaluation(values: dict[str, float], place: Place) -> ParsedLine | None:
     return ParsedLine(evaluated=values, evaluated_epoch=place.epoch, epoch_as_printed=True)
 
 
-def _place_alone(text: str, values: dict[str, float]) -> ParsedLine | None:
+def _place_alone(
+    text: str, values: dict[str, float], options: LogFormatOptions
+) -> ParsedLine | None:
     """A step of a line without a loss or metric: of a save, or of the values on the lines below."""
     saved, speed = _CHECKPOINT.search(text), _speed(values)
-    if (saved or speed is not None) and (place := place_in(text)).step is not None:
-        return ParsedLine(
-            epoch=place.epoch,
-            epoch_as_printed=True,
-            step=place.step,
-            is_loose=place.loose,
-            samples_per_second=speed,
-            saved=SavedCheckpoint(step=int(saved[1])) if saved else None,
-        )
-    if match := _STEP_HEADER.match(text) or _GLOBAL_STEP.search(text):
-        return ParsedLine(heading=int(match[1]), declared=place_in(text).declared)
-    if not _EPOCH_HEADER.match(text) or (place := place_in(text)).epoch is None:
+    heading = _STEP_HEADER.match(text) or _GLOBAL_STEP.search(text)
+    if not (saved or speed is not None or heading or _EPOCH_HEADER.match(text)):
+        return None
+    place = place_in(text)
+    if (saved or speed is not None) and place.step is not None:
+        parsed = line_at(place, options)
+        parsed.samples_per_second = speed
+        parsed.saved = SavedCheckpoint(step=int(saved[1])) if saved else None
+        return parsed
+    if heading:
+        return ParsedLine(heading=int(heading[1]), declared=place.declared)
+    if place.epoch is None or not _EPOCH_HEADER.match(text):
         return None
     if place.step is not None and not place.loose:
         # "epoch=0/micro_step=7/global_step=7"
         return ParsedLine(epoch=place.epoch, epoch_as_printed=True, step=place.step)
-    ends = place.ended and place.is_epoch
-    declared = place.declared
+    ends, declared = place.ended and place.is_epoch, place.declared
     return ParsedLine(epoch=place.epoch, epoch_as_printed=True, epoch_ended=ends, declared=declared)

@@ -4,14 +4,12 @@ from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
-from werkzeug import Response
 
 from optimus.jobs import Counts
 from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind
 from optimus.kube.results import Refused, Written
 from optimus.kube.writer import JobWriter, PodWriter
-from tests.cases import cases
 from tests.integration.kube.recorder import JOB_PATH, Recorder, job, pod, refusal, stored
 
 pytestmark = pytest.mark.integration
@@ -51,28 +49,6 @@ def test_a_mark_can_be_taken_away_alone(httpserver: HTTPServer, client: Client) 
     assert server.body() == {
         "metadata": {"resourceVersion": "7", "annotations": {"optimus.dl/suspended-by": None}}
     }
-
-
-@cases(
-    ("answer", "kind"),
-    {
-        "the job has changed since": (refusal(409, "Conflict"), ErrorKind.CONFLICT),
-        "the job is gone": (refusal(404, "NotFound"), ErrorKind.NOT_FOUND),
-        "the right is missing": (refusal(403, "Forbidden"), ErrorKind.FORBIDDEN),
-        "the token is not known": (refusal(401, "Unauthorized"), ErrorKind.FORBIDDEN),
-        "the API server finds it invalid": (refusal(422, "Invalid"), ErrorKind.INVALID),
-        "a proxy answers": (Response("<html>bad gateway", status=502), ErrorKind.TRANSIENT),
-        "the server broke": (Response("", status=500), ErrorKind.TRANSIENT),
-    },
-)
-def test_expected_refusals_are_values(
-    httpserver: HTTPServer, client: Client, answer: Response, kind: ErrorKind
-) -> None:
-    Recorder(httpserver, JOB_PATH, [answer])
-    outcome = JobWriter(client).suspend(job(), "i-9")
-    assert isinstance(outcome, Refused)
-    assert outcome.kind is kind
-    assert str(outcome).startswith("cannot suspend TFJob ns/j: ")
 
 
 def test_a_throttled_write_is_not_tried_again_behind_the_callers_back(

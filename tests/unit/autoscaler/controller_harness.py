@@ -8,6 +8,7 @@ from autoscaler.assembly import ClusterAccess, ControllerConfig, Process, assemb
 from autoscaler.controller import Clock, Timing
 from autoscaler.decide import DecisionConfig
 from autoscaler.executor import LastReads
+from autoscaler.jobs.state import JobState
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
@@ -166,6 +167,18 @@ class ControllerHarness:
                 return self.status(name)
         shown = self.status(name) if name in self.cluster.profiles else None
         raise AssertionError(f"{name} did not come to {phases} within {seconds} s: {shown}")
+
+    def run_till(self, holds: Callable[[], object], seconds: int = 300) -> None:
+        """Tick each second until something holds."""
+        for _ in range(seconds):
+            self.run(1)
+            if holds():
+                return
+        raise AssertionError(f"it does not hold within {seconds} s: {self.cluster.events}")
+
+    def state(self, name: str = "a") -> JobState:
+        """What the controller knows of a job."""
+        return self.controller.managed.states[f"uid-{name}"]
 
     def status(self, name: str) -> ProfileStatus:
         """What the job's profile says."""

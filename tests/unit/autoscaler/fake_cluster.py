@@ -363,6 +363,10 @@ class FakeCluster:
         self.events.append((job.name, reason, message))
         return Written()
 
+    def messages(self, reason: str) -> list[str]:
+        """What Events of a reason say, oldest first."""
+        return [message for _, found, message in self.events if found == reason]
+
     def reasons(self, name: str) -> list[str]:
         """The reasons of a job's Events, oldest first."""
         return [reason for subject, reason, _ in self.events if subject == name]

@@ -13,10 +13,6 @@ def end(job: FakeJob) -> None:
     job.manifest["status"]["conditions"] = [{"type": "Succeeded", "status": "True"}]
 
 
-def messages(cluster: FakeCluster, reason: str) -> list[str]:
-    return [message for _, found, message in cluster.events if found == reason]
-
-
 def test_a_moved_job_ends_with_what_that_has_brought(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
@@ -32,7 +28,7 @@ def test_a_moved_job_ends_with_what_that_has_brought(
     assert again.saved_seconds >= books.saved_seconds - 5, "a new leader goes on with them"
     end(job)
     harness.run(6)
-    (message,) = messages(cluster, "Ended")
+    (message,) = cluster.messages("Ended")
     last = harness.status("a").books
     assert last is not None
     assert message == f"ended {last.text}"
@@ -47,7 +43,7 @@ def test_a_job_that_was_never_moved_has_none(
     end(job)
     harness.run(6)
     assert harness.status("a").books is None
-    assert messages(cluster, "Ended") == []
+    assert cluster.messages("Ended") == []
     assert harness.status("a").phase is Phase.COMPLETED
 
 
@@ -74,7 +70,7 @@ def test_where_moved_jobs_ended_later_nothing_is_moved_until_an_operator_lets_it
     job = cluster.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync"))
     harness.run(200)
     assert job.counts == Counts(1, 2)
-    (message,) = messages(cluster, "NotMoved")
+    (message,) = cluster.messages("NotMoved")
     assert "the last 20 moved jobs of its namespace ended 40% later" in message
     assert "delete the TrainingProfiles" in message
     assert harness.status("a").recommended is not None

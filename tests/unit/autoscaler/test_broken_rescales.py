@@ -21,14 +21,12 @@ def test_a_job_is_returned_from_counts_that_its_pods_cannot_bear(
         profiling.run(2)
         if not reached or reached[-1] != job.counts:
             reached.append(job.counts)
-    failed = [
-        each.counts for each in profiling.controller.managed.states["uid-a"].record.failed_counts
-    ]
+    failed = [each.counts for each in profiling.state().record.failed_counts]
     assert failed, "such counts were tried"
     assert len(set(failed)) == len(failed), "none was tried again"
     for before, broken, after in zip(reached, reached[1:], reached[2:], strict=False):
         assert broken not in failed or after == before
-    undone = [text for _, reason, text in cluster.events if reason == "RollingBack"]
+    undone = cluster.messages("RollingBack")
     assert len(undone) == len(failed)
     assert all("exit code 137 (OOMKilled)" in text and " -> " in text for text in undone)
     shown = profiling.status("a").failed_counts

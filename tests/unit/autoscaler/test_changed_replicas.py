@@ -34,7 +34,7 @@ def fail(job: FakeJob) -> None:
 
 
 def changed_text(cluster: FakeCluster) -> str:
-    (text,) = [message for _, reason, message in cluster.events if reason == "ReplicasChanged"]
+    (text,) = cluster.messages("ReplicasChanged")
     return text
 
 
@@ -53,10 +53,7 @@ def test_it_is_stopped_at_once_and_begun_again_at_its_users_counts(
     cluster.at += 1
     harness.controller.tick()
     assert job.suspended, "before the operator has acted"
-    for _ in range(15):
-        harness.run(1)
-        if job.runs == 2:
-            break
+    harness.run_till(lambda: job.runs == 2, seconds=15)
     assert (job.counts, job.runs, job.suspended) == (AFTER, 2, False)
     text = changed_text(cluster)
     assert "from 2 PS + 4 workers to 1 PS + 2 workers while it ran" in text
@@ -88,6 +85,21 @@ def test_one_that_the_operator_has_failed_already_gets_the_reason(
     assert "the training operator has failed it for that" in changed_text(cluster)
 
 
+def test_one_that_its_user_suspends_for_it_is_not_touched(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    job = submit(cluster)
+    harness.run(10)
+    job.manifest["spec"]["runPolicy"]["suspend"] = True
+    change(job)
+    harness.run(10)
+    job.manifest["spec"]["runPolicy"]["suspend"] = False
+    job.changed()
+    harness.run(10)
+    assert job.runs == 2
+    assert "ReplicasChanged" not in cluster.reasons("a")
+
+
 def test_pods_that_the_watch_still_shows_do_not_stop_a_job(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
@@ -105,3 +117,12 @@ def test_pods_that_the_watch_still_shows_do_not_stop_a_job(
     cluster.decoded = lambda: (*decoded()[:2], old)  # type: ignore[method-assign]  # a slow watch
     harness.run(3)
     assert (job.runs, job.suspended) == (2, False)
+
+
+def test_a_rescale_by_the_autoscaler_is_no_such_change(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, rescale="any", target_loss="0.001"))
+    harness.run(60)
+    assert job.runs > 1
+    assert "ReplicasChanged" not in cluster.reasons("a")

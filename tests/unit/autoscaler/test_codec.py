@@ -59,6 +59,13 @@ def test_what_an_earlier_version_stored_is_read_whole() -> None:
     assert known_part(again, stored) == stored
 
 
+def test_what_is_not_known_any_more_of_a_log_is_passed_over() -> None:
+    stored = json.loads(zlib.decompress(b64decode(pack(SAVED))))
+    stored["log"]["pods"][0] |= {"one_each": True, "of a later version": [1]}
+    packed = b64encode(zlib.compress(json.dumps(stored).encode())).decode()
+    assert unpack(packed, "ns/j", 100.0) == SAVED
+
+
 def known_part(now: Any, stored: Any) -> Any:
     """``now`` without the fields that were added since."""
     if isinstance(stored, dict):

@@ -33,27 +33,16 @@ def annotated(job: FakeJob) -> list[str]:
 
 
 def run_until_requested(harness: ControllerHarness, job: FakeJob) -> None:
-    for _ in range(300):
-        harness.run(1)
-        if job.pods and all(annotated(job)):
-            return
-    raise AssertionError(f"its pods were not notified: {annotated(job)}")
-
-
-def messages(cluster: FakeCluster, reason: str) -> list[str]:
-    return [message for _, found, message in cluster.events if found == reason]
+    harness.run_till(lambda: job.pods and all(annotated(job)))
 
 
 def test_of_a_job_that_continues_its_user_is_told_once(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **(GOAL | {"at_target": "continue"})))
-    for _ in range(300):
-        harness.run(1)
-        if messages(cluster, "GoalMet"):
-            break
+    harness.run_till(lambda: cluster.messages("GoalMet"))
     harness.run(20)
-    (message,) = messages(cluster, "GoalMet")
+    (message,) = cluster.messages("GoalMet")
     assert message.startswith("60 steps is met: it continues; with optimus.dl/at-target suspend")
     assert not any(annotated(job))
 
@@ -67,7 +56,7 @@ def test_every_pod_is_notified_once_the_goal_is_met(
     run_until_requested(harness, job)
     assert job.step >= 60
     assert len(set(annotated(job))) == 1
-    (message,) = messages(cluster, "GoalMet")
+    (message,) = cluster.messages("GoalMet")
     assert message.startswith("60 steps is met: its pods are notified by the annotation")
     assert not job.suspended
     harness.run(5)
@@ -82,10 +71,10 @@ def test_one_that_does_not_end_in_time_trains_on_and_can_shrink(
     run_until_requested(harness, job)
     counts, writes = job.counts, cluster.writes
     harness.run(int(LIMIT_SECONDS) - 5)
-    assert messages(cluster, "NotCompleted") == []
+    assert cluster.messages("NotCompleted") == []
     assert job.counts == counts
     harness.run(30)
-    (message,) = messages(cluster, "NotCompleted")
+    (message,) = cluster.messages("NotCompleted")
     assert message.startswith("it was notified 60 s ago and has not ended; it continues as with")
     assert "its goal is met: it does not grow" in harness.status("a").reason
     other = cluster.submit(tf_job("b", 1, 8, target_loss="0.1", min_workers="8"))
@@ -137,7 +126,7 @@ def test_another_process_continues_without_notifying_it_again(
     harness.restart()
     harness.run(10)
     assert annotated(job) == before
-    assert len(messages(cluster, "GoalMet")) == 1
+    assert len(cluster.messages("GoalMet")) == 1
 
 
 @cases(
@@ -163,7 +152,7 @@ def test_that_its_pods_may_not_be_written_is_said(
     job = cluster.submit(tf_job("a", 1, 2, **GOAL, rescale="never"))
     cluster.refuse = ErrorKind.FORBIDDEN
     harness.run(150)
-    (message,) = messages(cluster, "NotCompleted")
+    (message,) = cluster.messages("NotCompleted")
     assert message.startswith("its pods cannot be notified that its goal is met: ")
     assert not any(annotated(job))
 
@@ -176,4 +165,4 @@ def test_an_annotation_that_is_no_instant_counts_from_now_on(
     for pod in job.pods:
         pod["metadata"]["annotations"]["optimus.dl/goal-met"] = "yes"
     harness.run(2 * int(LIMIT_SECONDS))
-    assert messages(cluster, "NotCompleted") == []
+    assert cluster.messages("NotCompleted") == []

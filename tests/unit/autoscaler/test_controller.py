@@ -39,9 +39,9 @@ def test_a_young_job_is_grown_by_expectation_once_and_told_so(
         )
     )
     harness.run_until("a", "Profiling")
-    status, record = harness.status("a"), harness.controller.managed.states["uid-a"].record
+    status, record = harness.status("a"), harness.state().record
     assert job.counts.workers > 1
-    (text, *_) = [text for _, reason, text in cluster.events if reason == "Rescaling"]
+    (text, *_) = cluster.messages("Rescaling")
     assert "estimated from its first measurements" in text
     assert record.profiled == (job.counts,), "it counts as a profiling run, without a checkpoint"
     assert record.own_counts == Counts(1, 1)
@@ -88,7 +88,7 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     goal = {"target_loss": "1e-30", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
     harness.run(50, tick=1)
-    measured_last = harness.controller.managed.states["uid-a"].record.profiled[-1]
+    measured_last = harness.state().record.profiled[-1]
     assert job.counts == measured_last != Counts(1, 1)
     expected = least or measured_last
     job.annotate(min_ps=str(expected.ps), min_workers=str(expected.workers))

@@ -18,10 +18,6 @@ def due(cluster: FakeCluster, seconds: float, **more: str) -> FakeJob:
     return cluster.submit(tf_job("a", 1, 2, **GOAL, finish_by=by, **more))
 
 
-def messages_of(cluster: FakeCluster, reason: str) -> list[str]:
-    return [message for _, found, message in cluster.events if found == reason]
-
-
 def test_a_deadline_that_is_far_away_is_met_with_what_the_job_has() -> None:
     cluster = FakeCluster()
     harness = ControllerHarness(cluster)
@@ -32,7 +28,7 @@ def test_a_deadline_that_is_far_away_is_met_with_what_the_job_has() -> None:
     assert job.counts == measured_at
     assert f"met at {job.counts}, which need at most" in harness.status("a").deadline
     assert "its deadline is met at its own 1 PS + 2 workers" in harness.status("a").reason
-    assert messages_of(cluster, "DeadlineAtRisk") == []
+    assert cluster.messages("DeadlineAtRisk") == []
 
 
 def test_one_that_no_counts_meet_is_said_once_and_early() -> None:
@@ -40,13 +36,13 @@ def test_one_that_no_counts_meet_is_said_once_and_early() -> None:
     harness = ControllerHarness(cluster)
     job = due(cluster, 400)
     harness.run(300)
-    (message,) = messages_of(cluster, "DeadlineAtRisk")
+    (message,) = cluster.messages("DeadlineAtRisk")
     assert ": no counts meet it: " in message
     assert "no counts meet its deadline" in harness.status("a").reason
     assert sum(job.counts) > 3
     harness.run(400)
     assert "it has passed" in harness.status("a").deadline
-    assert len(messages_of(cluster, "DeadlineAtRisk")) == 1
+    assert len(cluster.messages("DeadlineAtRisk")) == 1
     assert not job.suspended
 
 
@@ -57,7 +53,18 @@ def test_another_deadline_is_another_event() -> None:
     harness.run(300)
     job.annotate(finish_by=format_second(cluster.at + 250))
     harness.run(150)
-    assert len(messages_of(cluster, "DeadlineAtRisk")) == 2
+    assert len(cluster.messages("DeadlineAtRisk")) == 2
+
+
+def test_a_deadline_that_is_no_time_is_left_out_with_an_event() -> None:
+    cluster = FakeCluster()
+    harness = ControllerHarness(cluster)
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL, finish_by="tomorrow"))
+    harness.run(200)
+    (message,) = cluster.messages("AnnotationIgnored")
+    assert "optimus.dl/finish-by: 'tomorrow' is invalid; an RFC 3339 time is expected" in message
+    assert sum(job.counts) > 3
+    assert harness.status("a").deadline == ""
 
 
 def test_while_its_counts_are_being_measured_nothing_is_said_too_early() -> None:
@@ -66,5 +73,5 @@ def test_while_its_counts_are_being_measured_nothing_is_said_too_early() -> None
     job = due(cluster, 2700)  # not met at the counts of its profiling runs
     job.manifest["metadata"]["creationTimestamp"] = format_second(cluster.at)
     harness.run(160)
-    assert messages_of(cluster, "DeadlineAtRisk") == []
+    assert cluster.messages("DeadlineAtRisk") == []
     assert sum(job.counts) > 3

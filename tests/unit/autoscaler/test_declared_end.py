@@ -59,5 +59,5 @@ def test_an_unlikely_goal_is_said_everywhere_in_the_same_words() -> None:
     assert said.startswith("goal unlikely: ")
     (condition,) = (each for each in status.conditions if each.reason == "GoalUnlikely")
     assert condition.message.startswith(said.partition(":")[0])
-    (text,) = [text for _, reason, text in cluster.events if reason == "GoalUnlikely"]
+    (text,) = cluster.messages("GoalUnlikely")
     assert "goal unlikely: " in text

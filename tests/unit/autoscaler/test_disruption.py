@@ -85,10 +85,7 @@ def test_a_job_that_must_be_saved_is_stopped_beyond_the_budget(cluster: FakeClus
     first, second, *_ = submit(cluster)
     harness.run(30)
     first.annotate(min_workers="2", max_workers="2")
-    for _ in range(60):
-        harness.run(1)
-        if first.suspended:
-            break
+    harness.run_till(lambda: first.suspended)
     second.replicas["Worker"]["replicas"] = 2
     second.annotate(min_workers="2", max_workers="2")
     harness.run(1)
@@ -96,8 +93,57 @@ def test_a_job_that_must_be_saved_is_stopped_beyond_the_budget(cluster: FakeClus
     assert second.suspended
 
 
+def test_jobs_whose_pods_never_end_do_not_hold_back_another_namespace(cluster: FakeCluster) -> None:
+    """A finalizer, or a grace period of years, is all that takes."""
+    cluster.lingering_seconds = 4.0
+    harness = harness_with(cluster, DEFAULT_LIMITS)
+    common = {"training_mode": "sync", "target_loss": "0.001", "rescale": "any"}
+    stuck = [tf_job(name, 1, 1, **common) for name in ("x", "y")]
+    for each in stuck:
+        each.manifest["metadata"]["namespace"] = "tenant"
+        cluster.submit(each)
+    for _ in range(120):
+        harness.run(1)
+        for each in stuck:
+            each.left_at = float("inf") if each.leaving else each.left_at
+    assert any(each.leaving for each in stuck)
+    honest = cluster.submit(tf_job("honest", 1, 1, **common))
+    for _ in range(90):
+        harness.run(10)
+        if honest.runs > 1:
+            break
+    assert honest.runs > 1
+    assert any(each.leaving for each in stuck)
+
+
 def test_the_default_limits_are_those_of_the_settings() -> None:
     defaults = Settings()
     assert (defaults.max_stopped, defaults.max_stopped_per_namespace) == ("25%", "50%")
     assert Limit.parse(defaults.max_stopped) == DEFAULT_LIMITS.cluster
     assert Limit.parse(defaults.max_stopped_per_namespace) == DEFAULT_LIMITS.namespace
+
+
+def test_jobs_that_are_made_anew_whenever_they_are_stuck_do_not_stop_another_namespace() -> None:
+    """Each has ten minutes before it counts as stuck; its user makes the next one before that."""
+    cluster = FakeCluster(lingering_seconds=1e9)  # pods do not end, as with a finalizer
+    harness = harness_with(cluster, DisruptionLimits(Limit(number=1)))
+    common = {"training_mode": "sync", "target_loss": "0.00001", "rescale": "any"}
+    bounds = {"min_ps": "1", "max_ps": "1", "min_workers": "1", "max_workers": "1"}
+    honest = cluster.submit(tf_job("honest", 1, 1, "other", **common, **bounds))
+    harness.run(30)
+    honest_may_move = False
+    for number in range(6):
+        stuck = cluster.submit(tf_job(f"stuck-{number}", 1, 1, **common, **bounds))
+        harness.run(30)
+        stuck.annotate(min_workers="2", max_workers="2")
+        harness.run(60)
+        assert stuck.suspended
+        honest.annotate(min_workers="2", max_workers="2")
+        for _ in range(40):
+            harness.run(10, tick=10)
+            honest_may_move = honest_may_move or honest.suspended
+        del cluster.jobs[stuck.name]
+        if honest_may_move:
+            break
+        honest.annotate(min_workers="1", max_workers="1")
+    assert honest_may_move

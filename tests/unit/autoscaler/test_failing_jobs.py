@@ -35,7 +35,7 @@ def test_a_crash_loop_is_the_reason_everywhere_and_one_event(cluster: FakeCluste
     assert status.reason == f"a-worker-0: CrashLoopBackOff, {words}; 1 more pod too"
     found = {each.type: each for each in status.conditions}[ConditionType.PROGRESSING]
     assert (found.status, found.reason, found.message) == (Truth.FALSE, "Failing", status.reason)
-    told = [text for _, reason, text in cluster.events if reason == "Failing"]
+    told = cluster.messages("Failing")
     assert len(told) == 1, "a restart is no other cause"
     assert "CUDA out of memory" in told[0]
     row = row_of(copy_of_profiles(cluster.observe(cluster.at)).jobs["uid-a"])

@@ -302,7 +302,7 @@ def test_each_preemption_in_vain_doubles_the_back_off() -> None:
     made = two_jobs(seconds=5.0)
     made.cluster.binds_high = False
     made.step(120)
-    failed = [text for _, why, text in made.cluster.events if why == "PreemptionFailed"]
+    failed = made.cluster.messages("PreemptionFailed")
     assert [text.rpartition("; ")[2] for text in failed[:2]] == [
         "tried again after 60 s",
         "tried again after 120 s",

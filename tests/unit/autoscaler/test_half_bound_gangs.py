@@ -24,7 +24,7 @@ def test_a_gang_that_stays_half_bound_is_taken_back(
     cluster.pass_time(1)
     lose_last(job)
     harness.run(40)
-    first = next(message for _, reason, message in cluster.events if reason == "Rescaling")
+    first = cluster.messages("Rescaling")[0]
     assert "only some of its pods have had a node" in first
     assert job.runs >= 2
     assert all("nodeName" in pod["spec"] for pod in job.pods)
@@ -118,5 +118,5 @@ def test_its_event_says_what_to_do(
         pod["status"]["phase"] = "Running" if running else "Pending"
     lose_last(job)
     harness.run(60)
-    (message,) = [message for _, reason, message in cluster.events if reason == "HalfPlaced"]
+    (message,) = cluster.messages("HalfPlaced")
     assert advice in message

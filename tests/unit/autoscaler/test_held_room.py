@@ -24,11 +24,7 @@ def submit_young(cluster: FakeCluster) -> FakeJob:
 def until_stopped(harness: ControllerHarness, job: FakeJob, workers: int) -> None:
     """Its user wants so many workers: it is suspended for that, and its pods are about to leave."""
     job.annotate(min_workers=str(workers), max_workers=str(workers))
-    for _ in range(60):
-        harness.run(1)
-        if job.leaving:
-            return
-    raise AssertionError("the job was not suspended")
+    harness.run_till(lambda: job.leaving)
 
 
 def stays(harness: ControllerHarness, young: FakeJob, seconds: int) -> None:

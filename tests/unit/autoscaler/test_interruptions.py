@@ -10,15 +10,7 @@ from optimus.kube.profiles import JobRef, ProfileStatus, RescaleStatus, Training
 from optimus.progress.pod_progress import PodState
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
-from tests.unit.autoscaler.fake_job import SUSPENDED_BY, FakeJob, tf_job
-
-
-def until_suspended_by_us(harness: ControllerHarness, job: FakeJob) -> None:
-    for _ in range(200):
-        harness.run(1)
-        if job.suspended:
-            return
-    raise AssertionError("the job was never suspended")
+from tests.unit.autoscaler.fake_job import SUSPENDED_BY, tf_job
 
 
 @pytest.mark.parametrize("goal", [None, "low"])
@@ -26,7 +18,7 @@ def test_a_job_that_loses_its_goal_in_the_middle_of_a_rescale_is_resumed(
     cluster: FakeCluster, harness: ControllerHarness, goal: str | None
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    until_suspended_by_us(harness, job)
+    harness.run_till(lambda: job.suspended)
     job.annotate(target_loss=goal)
     harness.restart()
     harness.run(30)
@@ -41,7 +33,7 @@ def test_a_typo_in_the_middle_of_a_rescale_leaves_the_record_as_it_is(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    until_suspended_by_us(harness, job)
+    harness.run_till(lambda: job.suspended)
     job.annotate(target_loss="low")
     harness.controller.tick()
     assert harness.status("a").phase is not Phase.LEFT_ALONE
@@ -132,7 +124,7 @@ def test_an_unknown_quota_costs_few_restarts() -> None:
             trained += 4
     assert cluster.reasons("a").count("RollingBack") <= 4
     assert trained >= 900
-    assert len(harness.controller.managed.states["uid-a"].record.placement_failures) <= 8
+    assert len(harness.state().record.placement_failures) <= 8
 
 
 def test_bounds_that_change_while_the_job_is_suspended_are_respected(
@@ -143,7 +135,7 @@ def test_bounds_that_change_while_the_job_is_suspended_are_respected(
     )
     harness.run_until("a", "Training")
     job.annotate(max_workers="2")
-    until_suspended_by_us(harness, job)
+    harness.run_till(lambda: job.suspended)
     job.annotate(max_workers=None, min_workers="4")
     for _ in range(60):
         harness.run(1)

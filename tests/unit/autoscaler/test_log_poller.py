@@ -244,6 +244,22 @@ def test_lines_beyond_a_jobs_budget_are_taken_in_at_later_polls_and_delay_no_oth
     assert logs.reads.count("job0-worker-0") == 1  # not on, before its lines are taken in
 
 
+def test_large_reads_do_not_pile_up_and_small_ones_are_taken_in_all_the_same(logs: Logs) -> None:
+    logs.most_lines = 600
+    runs = runs_on(*(f"node-{number}" for number in range(81)))
+    for _, run in runs:
+        logs.printed[run.pods[0].name] = ["step=1 loss=2" + 1000 * " "] * 600
+    small, run = runs[80]
+    logs.printed[run.pods[0].name] = ["step=7 loss=2"]
+    large = [(Endless(), run) for _, run in runs[:80]]
+    poller = LogPoller(logs, readers=1, poll_seconds=10)
+    for _ in range(5):
+        poller.poll([*large, (small, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
+    assert 30 * 2**20 < poller._intake._memory.total() <= 32 * 2**20
+    assert small.progress(AT).step == 7
+    poller.close()
+
+
 class Endless(ProgressLog):
     """A log of which each line takes time, and that has no end."""
 

@@ -4,7 +4,6 @@ import pytest
 
 from optimus.jobs import Counts
 from optimus.kube.times import format_second
-from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -43,25 +42,6 @@ def test_a_replica_that_has_ended_counts_as_placed(
     for _ in range(120):
         harness.run(1)
         assert (job.runs, job.suspended, job.counts) == (1, False, Counts(1, 8))
-
-
-@cases(
-    "wanted",
-    {
-        "for other bounds": {"min_workers": "9", "max_workers": "9"},
-        "at its goal": {"target_loss": "10", "at_target": "suspend"},
-    },
-)
-def test_nothing_is_suspended_once_a_trainer_has_succeeded(
-    cluster: FakeCluster, harness: ControllerHarness, wanted: dict[str, str]
-) -> None:
-    job = old_job(cluster, harness, min_workers="8")
-    harness.run(40)
-    ended(job, -1, "Succeeded")
-    job.annotate(**wanted)
-    for _ in range(120):
-        harness.run(1)
-        assert (job.runs, job.suspended) == (1, False)
 
 
 def lose_last(cluster: FakeCluster, job: FakeJob) -> None:

@@ -15,10 +15,6 @@ def measured(cluster: FakeCluster) -> FakeJob:
     )
 
 
-def events(cluster: FakeCluster, reason: str) -> list[str]:
-    return [message for _, found, message in cluster.events if found == reason]
-
-
 def test_a_profiled_job_shows_its_counts(cluster: FakeCluster, harness: ControllerHarness) -> None:
     job = measured(cluster)
     status = harness.run_until("a", "Profiling")
@@ -30,12 +26,12 @@ def test_a_rescale_has_an_event_when_it_begins_and_when_the_job_trains(
 ) -> None:
     measured(cluster)
     harness.run_until("a", "Suspended", seconds=600)
-    first, *_, last = events(cluster, "Rescaling")
+    first, *_, last = cluster.messages("Rescaling")
     assert re.match(
         r"1 PS \+ 1 worker -> \d+ PS \+ \d+ workers?: run 1 measures its speed at ", first
     ), first
     assert re.match(r"\d+ PS \+ \d+ workers? -> suspended: its goal is met", last), last
-    rescaled = events(cluster, "Rescaled")
+    rescaled = cluster.messages("Rescaled")
     assert rescaled
     assert all(re.search(r": it trains, \d+ s after it was decided$", each) for each in rescaled), (
         rescaled
@@ -46,7 +42,7 @@ def test_the_reason_says_who_suspended_it(cluster: FakeCluster, harness: Control
     job = measured(cluster)
     harness.run_until("a", "Suspended", seconds=600)
     assert harness.status("a").reason == "suspended: its goal is met"
-    (goal,) = events(cluster, "SuspendedAtTarget")
+    (goal,) = cluster.messages("SuspendedAtTarget")
     assert goal.startswith("its goal is met; ")
     job.manifest["spec"]["runPolicy"]["suspend"] = False
     job.changed()

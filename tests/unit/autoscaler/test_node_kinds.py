@@ -83,6 +83,25 @@ def test_a_job_that_is_moved_starts_on_the_kind_on_which_it_is_fastest(
     assert {pod["spec"]["nodeName"] for pod in job.pods} == {"fast"}
 
 
+def test_a_job_whose_counts_are_fixed_moves_to_the_faster_kind_once() -> None:
+    cluster = KindsCluster(kinds={"slow": 8, "fast": 8}, cpus=16)
+    harness = ControllerHarness(cluster, interval_seconds=20, measures=False)
+    state = harness.controller._components.decider._driver.state
+    state.kind_factors = {f"before-{number}": FAST_IS_TWICE for number in range(12)}
+    goal = {"target_loss": "0.12", "training_mode": "sync", "global_batch_size": "64"}
+    fixed = {"max_ps": "1", "max_workers": "1"}
+    job = cluster.submit(tf_job("a", 1, 1, **goal, **fixed, rescale="any"))
+    uids = set[str]()
+    for _ in range(300):
+        harness.run(1, tick=1)
+        uids |= {pod["metadata"]["uid"] for pod in job.pods}
+    worker = [pod for pod in job.pods if "worker" in pod["metadata"]["name"]]
+    assert job.counts == (1, 1)
+    assert not job.suspended
+    assert [pod["spec"]["nodeName"] for pod in worker] == ["fast"]
+    assert len(uids) == 4, "the pods of two starts"
+
+
 def test_the_extender_is_told_on_which_kind_new_jobs_are_to_start() -> None:
     """Once, while nothing changes; again where it was refused, or another leader wrote last."""
     cluster = KindsCluster(kinds={"slow": 8, "fast": 8}, cpus=16)

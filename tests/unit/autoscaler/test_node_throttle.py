@@ -62,7 +62,6 @@ class TestNodesThatDoNotAnswer:
             poller.poll(runs, AT + 10 * poll, timeout_seconds=TIMEOUT_SECONDS)
         poller.close()
         assert logs.reads.count("job1-worker-0") == 16
-        assert logs.reads.count("job0-worker-0") <= 6
 
     def test_all_that_is_due_is_read_in_one_poll_where_nodes_answer(self, nodes: Nodes) -> None:
         runs = runs_on(*[f"node{n % 3}" for n in range(50)])

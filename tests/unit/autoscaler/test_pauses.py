@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.jobs.managed import Holds
-from autoscaler.jobs.state import JobState
 from optimus.jobs import Counts
 from optimus.kube.contract import Annotation, Phase
 from optimus.rescale.purpose import RescalePurpose
@@ -23,10 +22,6 @@ def harness_on(cluster: FakeCluster, holds: Holds = PAUSES) -> ControllerHarness
     return ControllerHarness(cluster, timing=replace(TIMING, holds=holds), instance="one")
 
 
-def state_of(harness: ControllerHarness) -> JobState:
-    return harness.controller.managed.states["uid-a"]
-
-
 def submitted(cluster: FakeCluster) -> FakeJob:
     """A job whose bounds leave the decider nothing to move it to."""
     bounds = {"min_ps": "1", "max_ps": "1", "min_workers": "1", "max_workers": "1"}
@@ -38,7 +33,7 @@ def paused(harness: ControllerHarness, cluster: FakeCluster) -> FakeJob:
     """A job that trained and was paused."""
     job = submitted(cluster)
     harness.run_until("a", Phase.TRAINING)
-    state_of(harness).begin_pause("turn-7", cluster.at, PauseReason.POLICY, WHY)
+    harness.state().begin_pause("turn-7", cluster.at, PauseReason.POLICY, WHY)
     harness.run_until("a", Phase.PAUSED)
     return job
 
@@ -56,10 +51,10 @@ def test_a_pause_lasts_over_a_restart_and_ends_at_other_counts(cluster: FakeClus
     assert harness.status("a").reason.startswith("paused ")
     harness.restart()
     harness.run(100)
-    assert (job.suspended, state_of(harness).pause) == (True, PauseReason.POLICY)
+    assert (job.suspended, harness.state().pause) == (True, PauseReason.POLICY)
     job.annotate(max_workers="2")
     harness.run(2)
-    state = state_of(harness)
+    state = harness.state()
     state.begin("turn-8", cluster.at, Counts(1, 2), "its turn", PURPOSE)
     assert is_training(harness, job)
     assert job.counts == Counts(1, 2)

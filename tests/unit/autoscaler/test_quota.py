@@ -86,6 +86,20 @@ def test_a_job_of_another_kind_is_made_way_for_and_told_what_to_do() -> None:
     assert "kubectl patch pytorchjob qb -n team" in other.message("qb", "HoldsQuota")
 
 
+def test_three_gangs_run_one_after_the_other_and_nobody_is_paused_in_vain() -> None:
+    made = QuotaScene()
+    for number, name in enumerate("abc"):
+        made.allow(str(2 * number + 2))
+        made.submit(name, 1, 3, **GOAL)
+    made.harness.run(100)
+    assert made.whole() == {"a"}
+    assert made.paused() == {"c"}, "what the last one holds is enough"
+    for ended, whole in (("a", "b"), ("b", "c")):
+        made.end(ended)
+        made.harness.run(100)
+        assert whole in made.whole()
+
+
 def test_a_gang_too_large_for_the_quota_does_not_hold_the_others() -> None:
     made = QuotaScene(pods="4")
     made.submit("large", 1, 5, **GOAL)
@@ -113,6 +127,14 @@ def test_nobody_is_paused_where_a_gang_that_runs_holds_the_rest() -> None:
     made.end("runs")
     made.harness.run(100)
     assert "waits" in made.whole()
+
+
+def test_a_gang_that_is_behind_does_not_take_what_was_freed_for_the_first() -> None:
+    made = QuotaScene()
+    made.two_halves()
+    made.submit("last", 1, 1, **GOAL)
+    made.harness.run(100)
+    assert made.whole() == {"qa"}
 
 
 def test_a_gang_that_lacks_something_else_keeps_nobody_paused() -> None:

@@ -24,7 +24,7 @@ def unchanged(job: FakeJob) -> bool:
 
 
 def texts(cluster: FakeCluster) -> list[str]:
-    return [message for _, reason, message in cluster.events if reason == "Recommended"]
+    return cluster.messages("Recommended")
 
 
 def recommending(cluster: FakeCluster) -> ControllerHarness:

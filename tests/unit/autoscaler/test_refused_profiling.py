@@ -15,15 +15,11 @@ def a_job() -> FakeJob:
 
 
 def run_until_refused(harness: ControllerHarness) -> None:
-    for _ in range(120):
-        harness.run(1, tick=1)
-        if "RescaleEnded" in harness.cluster.reasons("a"):
-            return
-    raise AssertionError(harness.cluster.events)
+    harness.run_till(lambda: "RescaleEnded" in harness.cluster.reasons("a"))
 
 
 def profiled(harness: ControllerHarness) -> list[Counts]:
-    return list(harness.controller.managed.states["uid-a"].record.profiled)
+    return list(harness.state().record.profiled)
 
 
 def test_a_refused_suspension_is_no_profiling_run(
@@ -43,11 +39,8 @@ def test_a_run_that_waited_too_long_is_none(
 ) -> None:
     job = cluster.submit(a_job())
     profiling.run_until("a", "Training")
-    state = profiling.controller.managed.states["uid-a"]
-    for _ in range(60):
-        profiling.run(1, tick=1)
-        if state.rescale is not None:
-            break
+    state = profiling.state()
+    profiling.run_till(lambda: state.rescale)
     state.withdraw_rescale(cluster.at)
     assert state.rescale is None
     assert profiled(profiling) == []
@@ -60,7 +53,7 @@ def test_what_is_refused_is_tried_again_after_a_minute_and_then_ever_later(
     cluster.submit(a_job())
     cluster.refuse = ErrorKind.INVALID
     run_until_refused(profiling)
-    state = profiling.controller.managed.states["uid-a"]
+    state = profiling.state()
     attempts: list[float] = []
     for _ in range(300):
         before = state.measured_again_at

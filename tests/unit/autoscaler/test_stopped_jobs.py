@@ -19,15 +19,6 @@ def submit(cluster: FakeCluster, name: str, counts: Counts, **annotations: str) 
     return cluster.submit(tf_job(name, counts.ps, counts.workers, **{**given, **annotations}))
 
 
-def until_gone(harness: ControllerHarness, job: FakeJob) -> None:
-    """Until the job is suspended and its last pod has left."""
-    for _ in range(120):
-        harness.run(1, tick=1)
-        if job.suspended and not job.pods:
-            return
-    raise AssertionError("the job was not stopped")
-
-
 def take_its_room(cluster: FakeCluster, workers: int) -> None:
     """A job that is not managed is placed before all others, whatever is reserved for them."""
     thief = cluster.submit(tf_job("thief", 1, workers))
@@ -43,7 +34,7 @@ def shrinking() -> tuple[ControllerHarness, FakeCluster, FakeJob]:
     job = submit(cluster, "a", Counts(1, 8), max_workers="8", **bounds)
     harness.run(3)
     job.annotate(max_workers="6")
-    until_gone(harness, job)
+    harness.run_till(lambda: job.suspended and not job.pods)
     return harness, cluster, job
 
 

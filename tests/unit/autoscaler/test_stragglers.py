@@ -2,14 +2,13 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from autoscaler.jobs.state import JobState
 from autoscaler.stragglers import (
     ReplacementConfig,
     StragglerReplacer,
@@ -106,23 +105,9 @@ def harness(cluster: NodesCluster) -> ControllerHarness:
     return ControllerHarness(cluster, stragglers=CONFIG)
 
 
-def run_until(
-    harness: ControllerHarness, holds: Callable[[], object], what: str, seconds: int = 300
-) -> None:
-    for _ in range(seconds):
-        harness.run(1)
-        if holds():
-            return
-    raise AssertionError(f"{what}: {harness.status('a')}, {harness.cluster.events}")
-
-
-def state_of(harness: ControllerHarness) -> JobState:
-    return harness.controller.managed.states["uid-a"]
-
-
 def found(harness: ControllerHarness) -> str:
     """What the profile says of stragglers, once it does."""
-    run_until(harness, lambda: harness.status("a").straggler, "a straggler is found")
+    harness.run_till(lambda: harness.status("a").straggler)
     return harness.status("a").straggler
 
 
@@ -146,7 +131,7 @@ def test_a_job_with_a_straggler_is_restarted_without_its_node(
     assert gauge(harness) == 1
     until = harness.status("a").avoided_nodes
     assert [each.node for each in until] == ["n1"]
-    run_until(harness, lambda: "Rescaled" in cluster.reasons("a"), "it was restarted")
+    harness.run_till(lambda: "Rescaled" in cluster.reasons("a"))
     assert (fake.runs, fake.counts) == (2, Counts(1, 3))
     assert "n1" not in cluster.nodes_of("a")
     reasons = cluster.reasons("a")
@@ -155,11 +140,11 @@ def test_a_job_with_a_straggler_is_restarted_without_its_node(
         "Rescaling",
         "Rescaled",
     ]
-    (why,) = [message for _, reason, message in cluster.events if reason == "Rescaling"]
+    (why,) = cluster.messages("Rescaling")
     assert "worker 1 on n1" in why
-    record = state_of(harness).record
+    record = harness.state().record
     assert (len(record.replacements), len(record.moves), len(record.prices)) == (1, 1, 1)
-    run_until(harness, lambda: not harness.status("a").straggler, "nothing is slow any more")
+    harness.run_till(lambda: not harness.status("a").straggler)
     harness.run(60)
     assert (fake.runs, gauge(harness)) == (2, 0)
     assert harness.status("a").avoided_nodes == until
@@ -195,7 +180,7 @@ def test_a_job_that_does_not_fit_without_the_node_stays(
     harness.run(30)
     assert fake.runs == 1
     cluster.names = ("n0", "n1", "n2")
-    run_until(harness, lambda: fake.runs == 2, "it is restarted once there is another node")
+    harness.run_till(lambda: fake.runs == 2)
     assert "n1" not in cluster.nodes_of("a")
 
 
@@ -204,7 +189,7 @@ def test_nodes_that_are_avoided_already_are_no_room() -> None:
     harness = ControllerHarness(cluster, stragglers=CONFIG)
     cluster.submit(job())
     harness.run(2)
-    state, observation = state_of(harness), cluster.observe(cluster.at)
+    state, observation = harness.state(), cluster.observe(cluster.at)
     managed, replacer = harness.controller.managed.states, replacer_of(harness)
     assert replacer._why_no_room(managed, state, _Found(SLOW), observation) == ""
     state.record = dataclasses.replace(state.record, avoided=(Avoided("n2", cluster.at + 1),))
@@ -236,17 +221,17 @@ def test_a_worker_that_stays_slow_restarts_its_job_twice_a_day_at_most(
 ) -> None:
     cluster.slow = {"a-worker-1": 0.1}
     fake = cluster.submit(job())
-    run_until(harness, lambda: "2 times within 24 h" in harness.status("a").straggler, "the limit")
+    harness.run_till(lambda: "2 times within 24 h" in harness.status("a").straggler)
     assert fake.runs == 3
     assert len(harness.status("a").avoided_nodes) == 2
     harness.run(60)
     assert fake.runs == 3
-    state = state_of(harness)
+    state = harness.state()
     day_ago = harness.cluster.at - 86_401
     state.record = dataclasses.replace(state.record, replacements=(day_ago, day_ago))
     # With every slow node avoided in turn it has to fit on the rest.
     cluster.names = tuple(f"n{number}" for number in range(9))
-    run_until(harness, lambda: fake.runs == 4, "a day later")
+    harness.run_till(lambda: fake.runs == 4)
 
 
 @cases(
@@ -268,7 +253,7 @@ def test_the_limits_of_rescales_hold(
     harness = ControllerHarness(cluster, stragglers=dataclasses.replace(CONFIG, interval=interval))
     fake = cluster.submit(job())
     harness.run(3)
-    state = state_of(harness)
+    state = harness.state()
     state.record = dataclasses.replace(
         state.record, last_rescaled_at=cluster.at, moves=(cluster.at,)
     )
@@ -299,10 +284,10 @@ def test_a_fault_that_concerns_one_job_costs_the_others_nothing(
     harness.run(3)
 
     def second_was_restarted() -> bool:
-        state_of(harness).forecasts.current = Forecast(BrokenSpeed(), 100)
+        harness.state().forecasts.current = Forecast(BrokenSpeed(), 100)
         return cluster.jobs["b"].runs == 2
 
-    run_until(harness, second_was_restarted, "b is restarted")
+    harness.run_till(second_was_restarted)
     assert cluster.jobs["a"].runs == 1
     faults = {"where": "stragglers"}
     name = "optimus_autoscaler_faults_total"
@@ -329,20 +314,20 @@ def test_another_autoscaler_goes_on_with_a_replacement(
     cluster.checkpoints = False
     fake = cluster.submit(job())
     harness.run_until("a", "WaitingForCheckpoint")
-    avoided = state_of(harness).record.avoided
+    avoided = harness.state().record.avoided
     harness.restart()
     cluster.checkpoints = True
-    run_until(harness, lambda: "Rescaled" in cluster.reasons("a"), "it was restarted")
+    harness.run_till(lambda: "Rescaled" in cluster.reasons("a"))
     assert fake.runs == 2
     assert "n1" not in cluster.nodes_of("a")
-    assert state_of(harness).record.avoided == avoided
-    assert len(state_of(harness).record.replacements) == 1
+    assert harness.state().record.avoided == avoided
+    assert len(harness.state().record.replacements) == 1
 
 
 def test_a_node_is_avoided_for_a_time(cluster: NodesCluster, harness: ControllerHarness) -> None:
     cluster.submit(job())
-    run_until(harness, lambda: "Rescaled" in cluster.reasons("a"), "it was restarted")
-    state = state_of(harness)
+    harness.run_till(lambda: "Rescaled" in cluster.reasons("a"))
+    state = harness.state()
     assert harness.status("a").avoided_nodes
     state.record = dataclasses.replace(state.record, avoided=(Avoided("n1", cluster.at + 2),))
     harness.run(10)
@@ -353,13 +338,13 @@ def test_a_job_that_cannot_be_placed_gets_its_old_nodes_back(
     cluster: NodesCluster, harness: ControllerHarness
 ) -> None:
     fake = cluster.submit(job())
-    run_until(harness, lambda: fake.suspended, "it is suspended")
+    harness.run_till(lambda: fake.suspended)
     cluster.quota = 2  # two of its pods get no node
-    run_until(harness, lambda: "RollingBack" in cluster.reasons("a"), "it took too long")
+    harness.run_till(lambda: "RollingBack" in cluster.reasons("a"))
     cluster.quota = None
-    run_until(harness, lambda: len(fake.pods) == 4 and not fake.suspended, "it trains again")
+    harness.run_till(lambda: len(fake.pods) == 4 and not fake.suspended)
     assert harness.status("a").avoided_nodes == ()
-    assert state_of(harness).record.placement_failures == ()
+    assert harness.state().record.placement_failures == ()
     assert fake.counts == Counts(1, 3)
 
 
@@ -369,11 +354,11 @@ def test_nothing_begins_on_caches_that_are_silent(
     fake = cluster.submit(job())
     harness.run(3)
     cluster.silent_seconds = 1_000.0
-    run_until(harness, lambda: gauge(harness), "a straggler is found")
+    harness.run_till(lambda: gauge(harness))
     harness.run(20)
     assert (fake.runs, fake.suspended, harness.status("a").rescale) == (1, False, None)
     cluster.silent_seconds = 0.0
-    run_until(harness, lambda: fake.runs == 2, "it is restarted once the API server answers")
+    harness.run_till(lambda: fake.runs == 2)
 
 
 @cases(
@@ -398,7 +383,7 @@ def test_when_a_job_is_not_stopped(
 ) -> None:
     cluster.submit(job())
     harness.run(3)
-    state = state_of(harness)
+    state = harness.state()
     for name, value in change.items():
         setattr(state.gang if hasattr(state.gang, name) else state, name, value)
     assert _why_not_now(state, cluster.at) == why
@@ -409,7 +394,7 @@ def test_a_job_that_was_moved_to_be_measured_may_still_return_to_its_counts(
 ) -> None:
     cluster.submit(job())
     harness.run(1)
-    state = state_of(harness)
+    state = harness.state()
     state.record = dataclasses.replace(state.record, own_counts=Counts(1, 2))
     state.begin("i", cluster.at, Counts(1, 3), "why", RescalePurpose.STRAGGLER)
     assert state.rescale is not None
@@ -445,7 +430,7 @@ def test_a_restart_has_to_save_more_than_it_costs(
     harness = ControllerHarness(cluster, stragglers=CONFIG)
     cluster.submit(job())
     harness.run(3)
-    state = state_of(harness)
+    state = harness.state()
     state.forecasts.current = Forecast(ConstantSpeed(), remaining_steps, goal_met=goal_met)
     state.record = dataclasses.replace(state.record, prices=(price_seconds,) * 2)
     assert replacer_of(harness)._why_not_worth_it(state, SLOW) == why
@@ -470,6 +455,6 @@ def test_what_stragglers_cost(
     harness = ControllerHarness(cluster)
     cluster.submit(job())
     harness.run(1)
-    state = state_of(harness)
+    state = harness.state()
     state.job = dataclasses.replace(state.job, mode=mode)
     assert lost_share(state, stragglers) == pytest.approx(share)

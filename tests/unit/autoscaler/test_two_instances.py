@@ -22,14 +22,6 @@ def submitted(cluster: FakeCluster, **annotations: str) -> FakeJob:
     return cluster.submit(tf_job("a", 1, 1, **options))
 
 
-def until_suspended(harness: ControllerHarness, job: FakeJob) -> None:
-    for _ in range(200):
-        harness.run(1)
-        if job.suspended:
-            return
-    raise AssertionError("the job was never suspended")
-
-
 def mark(job: FakeJob) -> str | None:
     found: str | None = job.manifest["metadata"]["annotations"].get(SUSPENDED_BY)
     return found
@@ -46,7 +38,7 @@ def test_the_next_leader_completes_the_rescale_and_says_that_it_writes(
     cluster: FakeCluster,
 ) -> None:
     job = submitted(cluster)
-    until_suspended(ControllerHarness(cluster, instance="one"), job)
+    ControllerHarness(cluster, instance="one").run_till(lambda: job.suspended)
     assert (mark(job) or "").split()[1:] == ["one"]
     runs, rescale = job.runs, cluster.profiles["a"].status.rescale
     assert rescale is not None
@@ -59,7 +51,7 @@ def test_the_next_leader_completes_the_rescale_and_says_that_it_writes(
 
 def test_the_next_leader_writes_the_profile_before_it_touches_the_job(cluster: FakeCluster) -> None:
     job = submitted(cluster)
-    until_suspended(ControllerHarness(cluster, instance="one"), job)
+    ControllerHarness(cluster, instance="one").run_till(lambda: job.suspended)
     version, stored = job.version, cluster.profiles["a"]
     cluster.refuses_status = True
     ControllerHarness(cluster, instance="two").run(10)
@@ -71,7 +63,7 @@ def test_what_the_former_leader_wrote_last_is_read_before_it_is_overwritten(
 ) -> None:
     job = submitted(cluster)
     first = ControllerHarness(cluster, instance="one")
-    until_suspended(first, job)
+    first.run_till(lambda: job.suspended)
     cluster.seen_profiles = dict(cluster.profiles)
     first.run_until("a", "Profiling")
     runs, stored = job.runs, cluster.profiles["a"].status
@@ -82,7 +74,7 @@ def test_what_the_former_leader_wrote_last_is_read_before_it_is_overwritten(
     cluster.seen_profiles = None
     second.run(3)
     saved = unpack(stored.state, "a", cluster.at)
-    known = second.controller.managed.states["uid-a"].record.profiled
+    known = second.state().record.profiled
     assert known[: len(saved.record.profiled)] == saved.record.profiled
     assert cluster.profiles["a"].status.written_by == "two"
 
@@ -92,7 +84,7 @@ def test_a_profile_that_the_watch_has_not_shown_yet_is_not_overwritten_unread(
 ) -> None:
     job = submitted(cluster)
     cluster.seen_profiles = dict[str, TrainingProfile]()
-    until_suspended(ControllerHarness(cluster, instance="one"), job)
+    ControllerHarness(cluster, instance="one").run_till(lambda: job.suspended)
     target = cluster.profiles["a"].status.rescale
     assert target is not None
     ControllerHarness(cluster, instance="two").run(5)
@@ -103,13 +95,29 @@ def test_a_profile_that_the_watch_has_not_shown_yet_is_not_overwritten_unread(
 def test_a_late_write_of_the_former_leader_meets_a_conflict(cluster: FakeCluster) -> None:
     job = submitted(cluster)
     first = ControllerHarness(cluster, instance="one")
-    until_suspended(first, job)
-    held = first.controller.managed.states["uid-a"]
+    first.run_till(lambda: job.suspended)
+    held = first.state()
     assert held.profile.stored is not None
     ControllerHarness(cluster, instance="two").run(4)
     outcome = cluster.write_status(held.profile.stored, cluster.profiles["a"].status)
     assert str(outcome) == "the profile has changed"
     assert str(cluster.resize_and_resume(held.training_job, job.counts)) == "the job has changed"
+
+
+def test_a_state_from_an_older_copy_of_its_own_is_rebuilt(cluster: FakeCluster) -> None:
+    job = submitted(cluster)
+    harness = ControllerHarness(cluster, instance="one")
+    harness.run_till(lambda: job.suspended)
+    cluster.seen_profiles = dict(cluster.profiles)
+    harness.run_until("a", "Profiling")
+    runs, stored = job.runs, cluster.profiles["a"].status
+    harness.restart()
+    harness.run(2)
+    cluster.seen_profiles = None
+    assert job.runs == runs
+    saved = unpack(stored.state, "a", cluster.at)
+    known = harness.state().record.profiled
+    assert known[: len(saved.record.profiled)] == saved.record.profiled
 
 
 def test_labels_that_a_user_changes_do_not_hold_up_the_profile(cluster: FakeCluster) -> None:
@@ -159,7 +167,7 @@ def test_a_job_that_is_no_longer_managed_and_lost_its_profile_is_resumed(
     cluster: FakeCluster,
 ) -> None:
     job = submitted(cluster)
-    until_suspended(ControllerHarness(cluster, instance="one"), job)
+    ControllerHarness(cluster, instance="one").run_till(lambda: job.suspended)
     job.annotate(target_loss=None)
     cluster.profiles.clear()
     ControllerHarness(cluster, instance="two").run(20)
@@ -173,7 +181,7 @@ def test_a_profile_that_cannot_be_written_keeps_no_job_suspended(
 ) -> None:
     job = submitted(cluster)
     harness = ControllerHarness(cluster, instance="one")
-    until_suspended(harness, job)
+    harness.run_till(lambda: job.suspended)
     setattr(cluster, what, True)
     if by == "the next leader":
         harness = ControllerHarness(cluster, instance="two")

@@ -33,14 +33,6 @@ def resized(harness: ControllerHarness) -> FakeJob:
     return job
 
 
-def run_until(harness: ControllerHarness, job: FakeJob, *, suspended: bool) -> None:
-    for _ in range(200):
-        if job.suspended is suspended:
-            return
-        harness.run(1)
-    raise AssertionError(f"suspended is {job.suspended} after 200 s")
-
-
 def test_nothing_begins_while_the_caches_are_silent(
     harness: ControllerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -121,20 +113,31 @@ def test_a_start_times_out_by_the_time_that_was_seen(harness: ControllerHarness)
     assert job.counts == Counts(1, 2)
 
 
+def test_a_start_has_a_minute_under_a_new_autoscaler(harness: ControllerHarness) -> None:
+    resized(harness)
+    cluster = harness.cluster
+    cluster.pass_time(300)
+    harness.restart()
+    harness.run(55)
+    assert "RollingBack" not in cluster.reasons("a")
+    harness.run(10)
+    assert "RollingBack" in cluster.reasons("a")
+
+
 def test_a_start_does_not_time_out_while_the_operator_does_not_act(
     harness: ControllerHarness,
 ) -> None:
     cluster = harness.cluster
     job = submitted(cluster)
-    run_until(harness, job, suspended=True)
-    run_until(harness, job, suspended=False)
+    harness.run_till(lambda: job.suspended)
+    harness.run_till(lambda: not job.suspended)
     cluster.operator_is_away = True
     harness.run(300)
     target = job.counts
     assert not job.suspended
     assert not {"RollingBack", "OperatorAway"} & set(cluster.reasons("a"))
     harness.run(400)
-    (message,) = (each for _, reason, each in cluster.events if reason == "OperatorAway")
+    (message,) = cluster.messages("OperatorAway")
     assert "check that the training operator runs" in message
     cluster.operator_is_away = False
     harness.run_until("a", Phase.TRAINING)

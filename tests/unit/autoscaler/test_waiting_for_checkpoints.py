@@ -26,7 +26,7 @@ def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
     job = tf_job("a", *counts, target_loss=goal, training_mode="sync", global_batch_size="64")
     cluster.submit(job).annotate(min_ps="1", min_workers="1")
     harness.run(300)
-    state = harness.controller.managed.states["uid-a"]
+    state = harness.state()
     assert 1 <= len(state.record.profiled) <= 4
     if not has_forecast:
         assert isinstance(state.forecasts.current, NotReady)
@@ -89,6 +89,8 @@ def until_waiting(cluster: FakeCluster, harness: ControllerHarness) -> FakeJob:
     ("written", "allowed"),
     {
         "never": ({"rescale": "never"}, []),
+        "paused": ({"pause": "true"}, []),
+        "recommendations only": ({"manage": "recommend"}, []),
         "to be managed no longer": ({"target_loss": None}, []),
         "what cannot be read": ({"target_loss": "low"}, []),
         "less": ({"min_workers": "1", "max_workers": "1"}, [Counts(1, 1)]),

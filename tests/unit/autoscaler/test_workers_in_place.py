@@ -2,7 +2,6 @@
 
 import pytest
 
-from autoscaler.jobs.state import JobState
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
@@ -25,15 +24,11 @@ def submitted(cluster: FakeCluster, workers: int, mode: str = "async") -> FakeJo
     return cluster.submit(job)
 
 
-def state_of(harness: ControllerHarness) -> JobState:
-    return harness.controller.managed.states["uid-a"]
-
-
 def shrinking(cluster: FakeCluster, harness: ControllerHarness) -> FakeJob:
     """A job on its way from four workers to two."""
     job = submitted(cluster, 4)
     harness.run_until("a", Phase.TRAINING)
-    state = state_of(harness)
+    state = harness.state()
     state.begin("i1", cluster.at, Counts(1, 2), "a test", RescalePurpose.INTERVAL)
     harness.run(2)
     return job
@@ -42,10 +37,10 @@ def shrinking(cluster: FakeCluster, harness: ControllerHarness) -> FakeJob:
 def move(harness: ControllerHarness, cluster: FakeCluster, target: Counts) -> None:
     harness.run_until("a", Phase.TRAINING)
     harness.run(30)
-    state = state_of(harness)
+    state = harness.state()
     state.begin("i1", cluster.at, target, "a test", RescalePurpose.INTERVAL)
     harness.run(80)
-    assert state_of(harness).rescale is None
+    assert harness.state().rescale is None
 
 
 @pytest.mark.parametrize(
@@ -60,7 +55,7 @@ def test_workers_come_and_go_while_the_others_train(
     move(harness, cluster, Counts(1, after))
     assert (job.counts, job.runs) == (Counts(1, after), 1)
     assert cluster.reasons("a").count("Rescaling") == 1
-    record = state_of(harness).record
+    record = harness.state().record
     assert (record.rescales, record.stopped_seconds, record.redone_seconds) == (1, 0.0, 0.0)
     assert record.prices == ()
     assert len(cluster.decoded()[2]) == 1 + after
@@ -71,7 +66,7 @@ def test_each_speed_is_that_of_its_counts(cluster: FakeCluster, harness: Control
     move(harness, cluster, Counts(1, 4))
     now = job.speed()
     harness.run(60)
-    samples = {each.counts: each for each in state_of(harness).progress(cluster.at).samples}
+    samples = {each.counts: each for each in harness.state().progress(cluster.at).samples}
     assert samples.keys() == {Counts(1, 2), Counts(1, 4)}
     assert samples[Counts(1, 4)].steps_per_second == pytest.approx(now, rel=0.02)
     assert samples[Counts(1, 2)].steps_per_second == pytest.approx(1 / 1.3, rel=0.02)
@@ -85,7 +80,7 @@ def test_a_new_leader_finishes_what_another_has_begun(
     harness.restart()
     harness.run(80)
     assert (job.counts, job.runs) == (Counts(1, 2), 1)
-    assert state_of(harness).record.user_counts == Counts(1, 4)
+    assert harness.state().record.user_counts == Counts(1, 4)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +102,8 @@ def test_counts_at_which_a_change_is_refused_are_not_its_users(
     job = shrinking(cluster, harness)
     cluster.refuse = ErrorKind.INVALID
     harness.run(20)
-    assert (job.counts, state_of(harness).rescale) == (Counts(1, 3), None)
-    assert state_of(harness).record.user_counts == Counts(1, 4)
+    assert (job.counts, harness.state().rescale) == (Counts(1, 3), None)
+    assert harness.state().record.user_counts == Counts(1, 4)
 
 
 def test_counts_that_its_user_sets_are_kept(
@@ -120,4 +115,4 @@ def test_counts_that_its_user_sets_are_kept(
     job.changed()
     harness.run(60)
     assert (job.counts, job.runs) == (Counts(1, 3), 1)
-    assert state_of(harness).record.user_counts == Counts(1, 3)
+    assert harness.state().record.user_counts == Counts(1, 3)

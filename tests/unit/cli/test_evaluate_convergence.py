@@ -1,11 +1,9 @@
 """``optimus evaluate convergence`` and ``optimus forecast``: results on recorded logs, and errors
 in the input."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,40 +15,14 @@ from benchmarks.forecast_questions import (
     reached_above_never,
 )
 from optimus.cli.evaluate_convergence import evaluated_runs, questions_at
-from optimus.cli.main import main
 from optimus.cli.training_log import read_training_log
 from optimus.progress.types import LossPoint
 from tests.cases import cases
+from tests.unit.cli.conftest import CommandLine
 
 CURVES = Path(__file__).parents[2] / "data" / "curves"
 CONSTANT = [CURVES / name for name in ("softmax_digits.log", "mlp_noisy.log")]
 STEPS = [CURVES / name for name in ("mlp_digits_step.log", "cnn_digits_step.log")]
-
-
-class CommandLine:
-    """Runs a command and returns what it printed."""
-
-    def __init__(self, printed: pytest.CaptureFixture[str]) -> None:
-        self._printed = printed
-
-    def json(self, *arguments: object) -> Any:
-        assert main([*map(str, arguments), "--json"]) == 0
-        return json.loads(self._printed.readouterr().out)
-
-    def text(self, *arguments: object) -> str:
-        assert main([*map(str, arguments)]) == 0
-        return self._printed.readouterr().out
-
-    def error(self, *arguments: object) -> str:
-        assert main([*map(str, arguments)]) == 1
-        lines = self._printed.readouterr().err.splitlines()
-        assert len(lines) == 1
-        return lines[0]
-
-
-@pytest.fixture
-def command_line(capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(capsys)
 
 
 Written = Callable[..., Path]
@@ -81,9 +53,9 @@ class TestAccuracy:
         ("origin", "error", "width"), [("0.3", 0.18, 0.85), ("0.5", 0.08, 0.6)]
     )
     def test_at_a_constant_learning_rate(
-        self, command_line: CommandLine, origin: str, error: float, width: float
+        self, cli: CommandLine, origin: str, error: float, width: float
     ) -> None:
-        found = command_line.json(
+        found = cli.json(
             "evaluate", "convergence", *CONSTANT, "--at", origin, "--target-at", "0.6,0.75,0.9"
         )
         assert len(found) == 6
@@ -166,10 +138,10 @@ class TestThreshold:
 
 class TestResult:
     def test_an_unreachable_target_is_null_with_an_error_of_a_whole_run(
-        self, command_line: CommandLine, write_log: Written
+        self, cli: CommandLine, write_log: Written
     ) -> None:
         flat = [1.0] * 60 + [1e-9] * 40
-        (found,) = command_line.json(
+        (found,) = cli.json(
             "evaluate", "convergence", write_log(*csv_of(flat)), "--at", "0.5", "--target-at", "0.9"
         )
         assert (found["predicted_epoch"], found["low"], found["high"], found["error"]) == (
@@ -178,12 +150,12 @@ class TestResult:
             None,
             1.0,
         )
-        assert "not reachable" in command_line.text(
+        assert "not reachable" in cli.text(
             "evaluate", "convergence", write_log(*csv_of(flat)), "--at", "0.5"
         )
 
     def test_the_same_losses_in_several_log_formats_give_the_same_forecast(
-        self, command_line: CommandLine, write_log: Written
+        self, cli: CommandLine, write_log: Written
     ) -> None:
         losses = decay(60)
         forms = [
@@ -205,20 +177,18 @@ class TestResult:
                 name="steps.log",
             ),
         ]
-        answers = [command_line.json("evaluate", "convergence", form) for form in forms]
+        answers = [cli.json("evaluate", "convergence", form) for form in forms]
         for answer in answers[1:]:
             assert [each["predicted_epoch"] for each in answer] == pytest.approx(
                 [each["predicted_epoch"] for each in answers[0]], rel=1e-6
             )
 
-    def test_a_declared_schedule_is_used(
-        self, command_line: CommandLine, write_log: Written
-    ) -> None:
+    def test_a_declared_schedule_is_used(self, cli: CommandLine, write_log: Written) -> None:
         losses = [0.5 + 0.5 * (1 + np.cos(np.pi * n / 100)) for n in range(100)]
         epochs = [f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)]
         declared = "Namespace(lr=0.1, lr_mode='cosine', num_epochs=100)"
         known, unknown = (
-            command_line.json("evaluate", "convergence", write_log(*lines), "--at", "0.3")
+            cli.json("evaluate", "convergence", write_log(*lines), "--at", "0.3")
             for lines in ([declared, *epochs], epochs)
         )
         assert fmean(each["error"] for each in known) < 0.1
@@ -226,9 +196,9 @@ class TestResult:
 
 
 class TestForecast:
-    def test_a_running_job(self, command_line: CommandLine, write_log: Written) -> None:
+    def test_a_running_job(self, cli: CommandLine, write_log: Written) -> None:
         log = write_log(*csv_of(decay(60)))
-        found = command_line.json("forecast", log, "--target-loss", 0.15)  # met at 90
+        found = cli.json("forecast", log, "--target-loss", 0.15)  # met at 90
         assert (found["unit"], found["seen"], found["met_at"], found["reason"]) == (
             "epochs",
             60,
@@ -237,48 +207,44 @@ class TestForecast:
         )
         assert found["low"] < 90 < found["high"]
         assert found["predicted"] == pytest.approx(90, rel=0.2)
-        assert "80 % between" in command_line.text("forecast", log, "--target-loss", 0.15)
+        assert "80 % between" in cli.text("forecast", log, "--target-loss", 0.15)
 
-    def test_a_target_that_was_met(self, command_line: CommandLine) -> None:
-        found = command_line.json("forecast", CONSTANT[0], "--target-loss", 0.5)
+    def test_a_target_that_was_met(self, cli: CommandLine) -> None:
+        found = cli.json("forecast", CONSTANT[0], "--target-loss", 0.5)
         losses = [point.loss for point in read_training_log(CONSTANT[0]).epoch_means()]
         assert found["met_at"] == int(np.argmax(np.array(losses) <= 0.5)) + 1
         assert found["predicted"] is None
 
-    def test_a_log_with_steps_only(self, command_line: CommandLine, write_log: Written) -> None:
+    def test_a_log_with_steps_only(self, cli: CommandLine, write_log: Written) -> None:
         steps = [f"step={100 * n} loss={loss}" for n, loss in enumerate(decay(60), 1)]
-        found = command_line.json(
-            "forecast", write_log(*steps, name="steps.log"), "--target-loss", 0.15
-        )
+        found = cli.json("forecast", write_log(*steps, name="steps.log"), "--target-loss", 0.15)
         assert (found["unit"], found["seen"]) == ("steps", 6000)
         assert found["predicted"] == pytest.approx(9000, rel=0.25)
 
     @pytest.mark.parametrize(("scale", "shown"), [(1, "as a part of 1"), (100, "in percent")])
     @pytest.mark.parametrize("target", ["validation accuracy>=0.85", "acc >= 85%"])
     def test_an_accuracy_is_a_goal(
-        self, scale: float, shown: str, target: str, command_line: CommandLine, write_log: Written
+        self, scale: float, shown: str, target: str, cli: CommandLine, write_log: Written
     ) -> None:
         lines = [
             f"epoch={n} loss=0.5 train_acc={scale * 0.9} val_acc={scale * (1 - error):.6f}"
             for n, error in enumerate(decay(60), 1)
         ]
         log = write_log(*lines, name="accuracy.log")
-        found = command_line.json("forecast", log, "--target", target)
+        found = cli.json("forecast", log, "--target", target)
         assert (found["metric"], found["evaluated"], found["rises"]) == ("val_acc", True, True)
         assert (found["bound"], found["met_at"]) == (scale, None)
         assert found["target"] == pytest.approx(scale * 0.85)
         assert found["value"] == pytest.approx(scale * (1 - decay(60)[-1]), rel=1e-5)
-        as_loss = command_line.json(
-            "forecast", write_log(*csv_of(decay(60))), "--target-loss", 0.15
-        )
+        as_loss = cli.json("forecast", write_log(*csv_of(decay(60))), "--target-loss", 0.15)
         assert found["predicted"] == pytest.approx(as_loss["predicted"], rel=1e-3)
-        text = command_line.text("forecast", log, "--target", target)
+        text = cli.text("forecast", log, "--target", target)
         assert f"val_acc (of an evaluation, rises, {shown}) is " in text
         assert f"the target val_acc >= {scale * 0.85:g} is met after" in text
 
     @pytest.mark.parametrize(("word", "decides"), [("and", 1), ("or", 0)])
     def test_two_targets(
-        self, word: str, decides: int, command_line: CommandLine, write_log: Written
+        self, word: str, decides: int, cli: CommandLine, write_log: Written
     ) -> None:
         lines = [f"epoch={n} loss={loss} acc={1 - loss}" for n, loss in enumerate(decay(60), 1)]
         arguments = (
@@ -287,49 +253,41 @@ class TestForecast:
             "--target",
             f"loss<=0.16 {word} accuracy>=0.86",
         )
-        found = command_line.json(*arguments)
+        found = cli.json(*arguments)
         assert (found["both"], found["decides"]) == (word == "and", decides)
         first, second = found["goals"]
         assert (first["metric"], second["metric"]) == ("loss", "acc")
         assert first["predicted"] < second["predicted"]
         goal = "the target 0.16" if word == "or" else "the target acc >= 0.86"
-        assert f"asked for: {goal} decides" in command_line.text(*arguments)
+        assert f"asked for: {goal} decides" in cli.text(*arguments)
 
-    def test_a_column_of_a_csv(self, command_line: CommandLine, write_log: Written) -> None:
+    def test_a_column_of_a_csv(self, cli: CommandLine, write_log: Written) -> None:
         rows = [f"{n},{loss},{100 - 100 * loss}" for n, loss in enumerate(decay(60), 1)]
         log = write_log("epoch,loss,val_accuracy", *rows)
-        found = command_line.json("forecast", log, "--target", "accuracy>=85")
+        found = cli.json("forecast", log, "--target", "accuracy>=85")
         assert (found["metric"], found["bound"], found["unit"]) == ("val_accuracy", 100, "epochs")
 
-    def test_a_metric_that_is_not_there(
-        self, command_line: CommandLine, write_log: Written
-    ) -> None:
+    def test_a_metric_that_is_not_there(self, cli: CommandLine, write_log: Written) -> None:
         log = write_log(*(f"epoch={n} loss=0.5 val_acc=0.4" for n in range(1, 20)), name="a.log")
-        message = command_line.error("forecast", log, "--target", "mAP>=0.5")
+        message = cli.error("forecast", log, "--target", "mAP>=0.5")
         assert "its log has shown no mAP yet; it has val_acc" in message
-        message = command_line.error(
-            "forecast", write_log(*csv_of(decay(60))), "--target", "mAP>=0.5"
-        )
+        message = cli.error("forecast", write_log(*csv_of(decay(60))), "--target", "mAP>=0.5")
         assert "a column 'mAP' beside 'epoch' is expected; it has 'epoch,loss'" in message
 
-    def test_a_threshold(self, command_line: CommandLine, write_log: Written) -> None:
+    def test_a_threshold(self, cli: CommandLine, write_log: Written) -> None:
         log = write_log(*csv_of(decay(60)))
-        found = command_line.json("forecast", log, "--threshold", 0.01)
+        found = cli.json("forecast", log, "--threshold", 0.01)
         assert (found["threshold"], found["met_at"]) == (0.01, 25)
-        running = command_line.json("forecast", log, "--threshold", 0.001)
+        running = cli.json("forecast", log, "--threshold", 0.001)
         assert running["met_at"] is None
         assert running["low"] < 95 < running["high"]
 
     @pytest.mark.parametrize("target", ["accuracy", "accuracy<=0.5", "loss>=1", ""])
-    def test_what_is_no_goal_is_refused(
-        self, target: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with pytest.raises(SystemExit):
-            main(["forecast", str(CONSTANT[0]), "--target", target])
-        assert "argument --target: " in capsys.readouterr().err
+    def test_what_is_no_goal_is_refused(self, target: str, cli: CommandLine) -> None:
+        assert "argument --target: " in cli.refused("forecast", CONSTANT[0], "--target", target)
 
-    def test_learning_rate_drops_are_reported(self, command_line: CommandLine) -> None:
-        found = command_line.json("forecast", STEPS[0], "--target-loss", 0.06)
+    def test_learning_rate_drops_are_reported(self, cli: CommandLine) -> None:
+        found = cli.json("forecast", STEPS[0], "--target-loss", 0.06)
         assert found["rate_dropped_at"] == [40, 90]
 
 
@@ -365,17 +323,13 @@ class TestBadInput:
         },
     )
     def test_an_invalid_log_is_reported_in_one_line(
-        self, command_line: CommandLine, write_log: Written, lines: list[str], problem: str
+        self, cli: CommandLine, write_log: Written, lines: list[str], problem: str
     ) -> None:
         log = write_log(*lines)
-        message = command_line.error("evaluate", "convergence", log)
+        message = cli.error("evaluate", "convergence", log)
         assert str(log) in message
         assert problem in message
 
     @pytest.mark.parametrize("options", [["--at", "1.5"], ["--at", "x"], ["--target-at", "0"]])
-    def test_invalid_options_are_refused(
-        self, options: list[str], capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with pytest.raises(SystemExit):
-            main(["evaluate", "convergence", str(CONSTANT[0]), *options])
-        assert "expected" in capsys.readouterr().err
+    def test_invalid_options_are_refused(self, options: list[str], cli: CommandLine) -> None:
+        assert "expected" in cli.refused("evaluate", "convergence", CONSTANT[0], *options)

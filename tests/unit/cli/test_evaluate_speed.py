@@ -1,20 +1,18 @@
 """``optimus evaluate speed``: errors of the model, speed tables, and errors in the input."""
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from optimus.cli.main import main
 from optimus.cli.speed_evaluation import Draw, Score, distinct_draws, evaluate
 from optimus.cli.speed_table import read_speed_tables
 from optimus.errors import NotReady
 from optimus.jobs import BatchScope, Counts, TrainingMode
 from optimus.models.speed.curve import SpeedForm
 from tests.cases import cases
+from tests.unit.cli.conftest import CommandLine
 
 DATA = Path(__file__).parents[2] / "data" / "ps_speed"
 MEASURED, RAW = DATA / "mxnet_links200_speeds.csv", DATA / "mxnet_ps_links200.csv"
@@ -47,11 +45,6 @@ def write_table(tmp_path: Path) -> Written:
     return write
 
 
-def answer(capsys: pytest.CaptureFixture[str], file: Path, *arguments: str) -> Any:
-    assert main(["evaluate", "speed", str(file), "--json", *arguments]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 MEASURED_TABLES = sorted(set(DATA.glob("*.csv")) - {RAW})
 
 
@@ -71,10 +64,8 @@ def test_choices_on_all_measured_networks(samples: int, mean: float, worst: floa
 
 
 class TestResult:
-    def test_errors_on_measured_speeds_are_below_the_limits(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        value = answer(capsys, MEASURED)
+    def test_errors_on_measured_speeds_are_below_the_limits(self, cli: CommandLine) -> None:
+        value = cli.json("evaluate", "speed", MEASURED)
         limits = {"sync": {"5": 0.05, "10": 0.04}, "async": {"5": 0.075, "10": 0.065}}
         assert {mode: list(held) for mode, held in value.items()} == {
             "sync": ["5", "10"],
@@ -86,36 +77,35 @@ class TestResult:
                 assert value[mode][samples]["mean"] < value[mode][samples]["p90"]
                 assert 0.95 <= value[mode][samples]["chosen_ratio"] <= 1
 
-    def test_samples_are_distinct_and_begin_at_1_1(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        found = answer(capsys, MEASURED, "--samples", "7")["async"]["7"]
+    def test_samples_are_distinct_and_begin_at_1_1(self, cli: CommandLine) -> None:
+        found = cli.json("evaluate", "speed", MEASURED, "--samples", "7")["async"]["7"]
         assert sorted(found) == ["chosen_ratio", "mean", "p90", "samples"]
         assert found["samples"][0] == [1, 1]
         assert len({tuple(each) for each in found["samples"]}) == 7
         assert any(ps != workers for ps, workers in found["samples"])
 
     def test_the_result_depends_only_on_the_seed(
-        self, capsys: pytest.CaptureFixture[str], write_table: Written
+        self, cli: CommandLine, write_table: Written
     ) -> None:
         file = write_table(rows(noise=0.05, repeats=3))
-        first, again, other = (answer(capsys, file, "--seed", seed) for seed in ("1", "1", "2"))
+        first, again, other = (
+            cli.json("evaluate", "speed", file, "--seed", seed) for seed in ("1", "1", "2")
+        )
         assert first == again
         assert first != other
 
     def test_errors_are_null_where_every_pair_was_sampled(
-        self, capsys: pytest.CaptureFixture[str], write_table: Written
+        self, cli: CommandLine, write_table: Written
     ) -> None:
         file = write_table(rows(grid=[(1, 1), (1, 2), (2, 1), (2, 2)]))
-        value = answer(capsys, file, "--samples", "3,4")["sync"]
+        value = cli.json("evaluate", "speed", file, "--samples", "3,4")["sync"]
         assert value["3"]["mean"] is not None
         assert value["4"] == {**value["4"], "mean": None, "p90": None, "chosen_ratio": 1.0}
-        assert main(["evaluate", "speed", str(file), "--samples", "4"]) == 0
-        assert "sync: all 4 are measured, nothing is left to predict." in capsys.readouterr().out
+        text = cli.text("evaluate", "speed", file, "--samples", "4")
+        assert "sync: all 4 are measured, nothing is left to predict." in text
 
-    def test_text(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["evaluate", "speed", str(MEASURED)]) == 0
-        text = capsys.readouterr().out
+    def test_text(self, cli: CommandLine) -> None:
+        text = cli.text("evaluate", "speed", MEASURED)
         assert "sync         5        2.4%" in text
         assert "async: 36 pairs of counts, 36 runs; 1 draw (no counts were measured twice)." in text
 
@@ -214,28 +204,23 @@ class TestTables:
     )
     def test_an_invalid_table_is_reported_in_one_line(
         self,
-        capsys: pytest.CaptureFixture[str],
+        cli: CommandLine,
         write_table: Written,
         content: str | bytes,
         error: str,
     ) -> None:
         file = write_table(content)
-        assert main(["evaluate", "speed", str(file)]) == 1
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert printed.err.startswith(f"optimus: {file}:")
-        assert error in printed.err
-        assert printed.err.count("\n") == 1
-        assert len(printed.err) < 400
+        said = cli.error("evaluate", "speed", file)
+        assert said.startswith(f"optimus: {file}:")
+        assert error in said
+        assert len(said) < 400
 
     def test_a_table_with_equal_ps_and_workers_only_is_refused(
-        self, capsys: pytest.CaptureFixture[str], write_table: Written
+        self, cli: CommandLine, write_table: Written
     ) -> None:
         file = write_table(rows(grid=[(n, n) for n in range(1, 9)]))
-        assert main(["evaluate", "speed", str(file)]) == 1
-        assert (
-            "sync: speed was measured only with as many PSs as workers" in capsys.readouterr().err
-        )
+        said = cli.error("evaluate", "speed", file)
+        assert "sync: speed was measured only with as many PSs as workers" in said
 
 
 @pytest.mark.parametrize(
@@ -249,9 +234,6 @@ class TestTables:
     ],
 )
 def test_invalid_options_exit_with_status_2(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
+    cli: CommandLine, arguments: list[str], error: str
 ) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        main(["evaluate", "speed", str(MEASURED), *arguments])
-    assert exit_.value.code == 2
-    assert error in capsys.readouterr().err
+    assert error in cli.refused("evaluate", "speed", MEASURED, *arguments)

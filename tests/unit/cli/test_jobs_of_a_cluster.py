@@ -12,6 +12,7 @@ from optimus.cli import job_forecast, status, what_if
 from optimus.cli.assumptions import Assumed
 from optimus.cli.cluster import sentence_of
 from optimus.cli.command import INCOMPLETE, Answer, BadInput
+from optimus.cli.job_view import view_of
 from optimus.cli.main import main
 from optimus.cli.snapshot_reader import cluster_or_reason
 from optimus.interval import IntervalConfig
@@ -23,7 +24,7 @@ from optimus.kube.job_list import list_jobs
 from optimus.kube.stored_settings import ClusterSettings
 from tests.cases import cases
 from tests.harness.jobsets import jobset_json, train_steps
-from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, refusal, stored_state
+from tests.unit.cli.fake_api import FakeApi, pod, profile, refusal, stored_state
 from tests.unit.kube.job_json import job_json
 
 TRAINS: dict[str, Any] = {
@@ -96,7 +97,7 @@ def test_a_job_without_end_harms_no_other() -> None:
     job = answer.value["jobs"][0]  # type: ignore[index]
     assert job["end"]["median"] == "9999-12-31T23:59:59Z"
     assert "end       after 9999" in shown(endless()).text
-    view = what_if.view_of(endless(), "ns", "j")
+    view = view_of(endless(), "ns", "j")
     assert "after 9999" in job_forecast.answer_of(view).text
     asked = what_if.asked_counts(view, None, what_if.change("+1"))
     assert (
@@ -129,7 +130,7 @@ def test_jobs_without_a_goal_or_a_profile_are_said_to_be_so() -> None:
     assert "1 NotManaged" in listed(api).text
     said = "it is only placed, as a JobSet is never resized; optimus advise j tells"
     assert said in shown(api).text
-    assert said in job_forecast.answer_of(what_if.view_of(api, "ns", "j")).text
+    assert said in job_forecast.answer_of(view_of(api, "ns", "j")).text
 
 
 def test_a_profile_of_another_job_of_the_name_counts_for_nothing() -> None:
@@ -270,7 +271,7 @@ def test_without_a_cluster_there_is_one_line(
 
 
 def asked(api: FakeApi, change: str, ps: str | None = None) -> Answer:
-    view = what_if.view_of(api, "ns", "j")
+    view = view_of(api, "ns", "j")
     counts = what_if.asked_counts(
         view, None if ps is None else what_if.change(ps), what_if.change(change)
     )
@@ -319,21 +320,6 @@ def under(settings: ClusterSettings | None, *nodes: dict[str, Any], **record: An
     return FakeApi(profiles=[stored], pods=pods, nodes=nodes or [node("n", "64")])
 
 
-def test_what_if_assumes_the_restart_and_the_least_gain_of_the_autoscaler() -> None:
-    found = asked(under(decides(rescale_seconds=2.0)), "6", ps="+1")
-    assert found.value["rescaleSeconds"] == 2.0  # type: ignore[index]
-    assert found.value["notKnown"] == []  # type: ignore[index]
-    assert "Optimus would not move it" not in found.text
-    found = asked(under(decides(rescale_seconds=2.0, hysteresis_fraction=0.99)), "6", ps="+1")
-    assert (
-        "Optimus would not move it by itself: 3 PS + 6 workers are expected to save " in found.text
-    )
-    assert "a move needs more than 99% (a restart costs 2 s)" in found.text
-    cooldown = decides(cooldown_seconds=3600.0)
-    moved = asked(under(cooldown, last_rescaled_at=NOW - 600, rescales=1), "+4")
-    assert "cooldown: rescaled 600 s ago; next change possible in 3000 s" in moved.text
-
-
 def test_what_if_says_that_it_assumes_the_defaults_where_none_are_stored() -> None:
     found = asked(under(None), "+4")
     assert found.value["rescaleSeconds"] == 60.0  # type: ignore[index]
@@ -380,7 +366,7 @@ def test_what_if_without_a_profile_says_so() -> None:
 
 
 def test_the_forecast_of_a_job_has_its_interval_in_epochs_and_in_time() -> None:
-    found = job_forecast.answer_of(what_if.view_of(training(), "ns", "j"))
+    found = job_forecast.answer_of(view_of(training(), "ns", "j"))
     value: dict[str, Any] = json.loads(json.dumps(found.value, allow_nan=False))
     assert value["unit"] == "epochs"
     assert 14 < value["low"] < value["predicted"] < value["high"]
@@ -403,7 +389,7 @@ def test_the_forecast_of_a_job_has_its_interval_in_epochs_and_in_time() -> None:
     },
 )
 def test_a_job_without_a_forecast_says_why(api: FakeApi, part: str) -> None:
-    assert part in job_forecast.answer_of(what_if.view_of(api, "ns", "j")).text
+    assert part in job_forecast.answer_of(view_of(api, "ns", "j")).text
 
 
 def test_a_log_needs_a_goal_and_a_job_a_cluster(

@@ -253,26 +253,31 @@ def loaded_by(program: str, *libraries: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", ["", "status", "why", "doctor"])
+@pytest.mark.parametrize("command", ["", "status", "why", "doctor", "forecast"])
 def test_help_loads_no_numerical_library(command: str) -> None:
     words = [*command.split(), "--help"]
     program = f"from optimus.cli.main import main\nmain({words!r})"
     assert loaded_by(program, "numpy", "scipy", "kubernetes") == []
 
 
-def test_the_jobs_of_a_cluster_are_listed_without_numerical_libraries_or_the_clients() -> None:
+def test_jobs_are_shown_without_numerical_libraries_or_the_clients_where_nothing_is_fitted() -> (
+    None
+):
     """They take longer to load than everything else together."""
     program = """
 from optimus.cli import status, why
 from optimus.kube import client
+from optimus.kube.job_facts import JobReader
 from optimus.kube.job_list import list_jobs
 from tests.unit.cli.fake_api import FakeApi, profile, stored_state
 api = FakeApi(profiles=[profile(state=stored_state(), remainingSeconds=9)])
-for name in [each for each in sys.modules if each.partition(".")[0] in ("numpy", "scipy")]:
+for name in [each for each in sys.modules if each.startswith(("numpy", "scipy", "optimus.l"))]:
     del sys.modules[name]
 status.overview(list_jobs(api, "ns"), "ns")
+api.profiles = [profile()]
+status.in_full(JobReader(api).read("ns", "j"))
 """
-    assert loaded_by(program, "numpy", "scipy", "kubernetes") == []
+    assert loaded_by(program, "numpy", "scipy", "kubernetes", "optimus.lifecycle") == []
 
 
 @cases(

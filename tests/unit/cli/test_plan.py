@@ -1,26 +1,20 @@
 """``optimus plan``: plans of job tables, and errors in tables and arguments."""
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
 
 from optimus.cli.job_table import read_job_table
-from optimus.cli.main import main
 from optimus.cli.plan import POOL_POLICIES, UNPLACED_SECONDS, equal_nodes, plan, policy_for_tables
 from optimus.resources import Resources
 from tests.cases import cases
+from tests.unit.cli.conftest import CommandLine
 
 DATA = Path(__file__).parents[2] / "data" / "allocation"
+JOBS = DATA / "jobs_100.csv"
 NODE = Resources(cpu=16000, memory=48 << 30, bandwidth=10000, gpu=2)
 ROW = "a,0,100,32,0.25,0.1,0.3,0.01,0.01,2,6,0,1,6,0,0"
-
-
-def plan_as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
-    assert main(["plan", *arguments, "--json"]) == 0
-    answer: dict[str, object] = json.loads(capsys.readouterr().out)
-    return answer
 
 
 def table(tmp_path: Path, *rows: str) -> Path:
@@ -36,17 +30,13 @@ def cell(name: int, value: str) -> str:
 
 
 @pytest.mark.parametrize("policy", POOL_POLICIES)
-def test_every_task_has_a_node_and_no_node_is_over_committed(
-    capsys: pytest.CaptureFixture[str], policy: str
-) -> None:
-    answer = plan_as_json(
-        capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--policy", policy
-    )
-    with (DATA / "jobs_100.csv").open() as file:
+def test_every_task_has_a_node_and_no_node_is_over_committed(cli: CommandLine, policy: str) -> None:
+    answer = cli.json("plan", "--jobs", JOBS, "--nodes", "60", "--policy", policy)
+    with JOBS.open() as file:
         rows = {row[0]: row for row in csv.reader(file)}
     used: dict[str, list[float]] = {}
     seconds, tasks = 0.0, 0
-    for uid, job in answer["jobs"].items():  # type: ignore[attr-defined]  # plain JSON
+    for uid, job in answer["jobs"].items():
         q, m, *terms = map(float, rows[uid][2:9])
         p, w = job["ps"], job["workers"]
         if not w:
@@ -62,31 +52,25 @@ def test_every_task_has_a_node_and_no_node_is_over_committed(
             here[1] += 6 * (ps + workers)
     assert all(cpu <= 16 and memory <= 48 for cpu, memory in used.values())
     assert len(used) <= 60
-    whole_jobs = sum(job["workers"] > 0 for job in answer["jobs"].values())  # type: ignore[attr-defined]
+    whole_jobs = sum(job["workers"] > 0 for job in answer["jobs"].values())
     assert answer["objective"] == pytest.approx(seconds + (100 - whole_jobs) * UNPLACED_SECONDS)
     assert (answer["whole_jobs"], answer["tasks"]) == (whole_jobs, tasks)
     assert whole_jobs == 100 or policy != "optimus"
 
 
-def test_optimus_paper_gives_the_authors_counts_on_enough_nodes(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    answer = plan_as_json(
-        capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "1000", "--policy", "optimus-paper"
-    )
+def test_optimus_paper_gives_the_authors_counts_on_enough_nodes(cli: CommandLine) -> None:
+    answer = cli.json("plan", "--jobs", JOBS, "--nodes", "1000", "--policy", "optimus-paper")
     with (DATA / "counts_100_jobs_1000_nodes.csv").open() as file:
         expected = {uid: (int(ps), int(workers)) for uid, ps, workers in csv.reader(file)}
-    found = {uid: (job["ps"], job["workers"]) for uid, job in answer["jobs"].items()}  # type: ignore[attr-defined]
+    found = {uid: (job["ps"], job["workers"]) for uid, job in answer["jobs"].items()}
     assert found == expected
 
 
 def test_optimus_has_no_larger_objective_than_optimus_paper_on_enough_nodes(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
-    answer = plan_as_json(
-        capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "1000", "--policy", "optimus"
-    )
-    assert answer["objective"] <= 18978.95  # type: ignore[operator]
+    answer = cli.json("plan", "--jobs", JOBS, "--nodes", "1000", "--policy", "optimus")
+    assert answer["objective"] <= 18978.95
     assert answer["whole_jobs"] == 100
 
 
@@ -102,20 +86,17 @@ def test_fractions_are_rounded_up_to_millicores_and_bytes(tmp_path: Path) -> Non
     assert candidate.job.ps.resources == Resources(cpu=1, memory=6 << 30)
 
 
-def test_jobs_that_do_not_fit_are_listed_with_a_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_jobs_that_do_not_fit_are_listed_with_a_reason(tmp_path: Path, cli: CommandLine) -> None:
     file = table(tmp_path, *(ROW.replace("a,", f"{number},", 1) for number in range(8)))
-    answer = plan_as_json(capsys, "--jobs", str(file), "--nodes", "1")
+    answer = cli.json("plan", "--jobs", str(file), "--nodes", "1")
     assert (answer["whole_jobs"], answer["tasks"]) == (4, 8)
-    assert answer["objective"] > 4e9  # type: ignore[operator]
-    assert answer["jobs"]["7"] == {"ps": 0, "workers": 0, "nodes": {}}  # type: ignore[index]
-    assert main(["plan", "--jobs", str(file), "--nodes", "1"]) == 0
-    assert "too little" in capsys.readouterr().out
+    assert answer["objective"] > 4e9
+    assert answer["jobs"]["7"] == {"ps": 0, "workers": 0, "nodes": {}}
+    assert "too little" in cli.text("plan", "--jobs", file, "--nodes", "1")
 
 
 def test_the_plan_does_not_depend_on_the_order_of_the_tables_lines(tmp_path: Path) -> None:
-    lines = (DATA / "jobs_100.csv").read_text().splitlines()
+    lines = JOBS.read_text().splitlines()
     plans = []
     for rows in (lines, lines[::-1]):
         candidates = read_job_table(table(tmp_path, *rows), NODE)
@@ -155,21 +136,16 @@ BAD_TABLES = [
     ("rows", "message"), [case[1:] for case in BAD_TABLES], ids=[case[0] for case in BAD_TABLES]
 )
 def test_an_invalid_table_is_reported_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[str], message: str
+    tmp_path: Path, cli: CommandLine, rows: list[str], message: str
 ) -> None:
-    assert main(["plan", "--jobs", str(table(tmp_path, *rows)), "--nodes", "3"]) == 1
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert message in err
+    assert message in cli.error("plan", "--jobs", table(tmp_path, *rows), "--nodes", "3")
 
 
-def test_a_table_that_is_not_text_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_that_is_not_text_is_refused(tmp_path: Path, cli: CommandLine) -> None:
     for content in (b"\xff\xfe\x00\x01", b"a,\0,b"):
         (tmp_path / "jobs.csv").write_bytes(content)
-        assert main(["plan", "--jobs", str(tmp_path / "jobs.csv"), "--nodes", "3"]) == 1
-        assert "jobs.csv: a text file (CSV in UTF-8) is expected" in capsys.readouterr().err
+        said = cli.error("plan", "--jobs", tmp_path / "jobs.csv", "--nodes", "3")
+        assert "jobs.csv: a text file (CSV in UTF-8) is expected" in said
 
 
 @cases(
@@ -193,10 +169,9 @@ def test_a_table_that_is_not_text_is_refused(
     },
 )
 def test_invalid_arguments_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    tmp_path: Path, cli: CommandLine, arguments: list[str], message: str
 ) -> None:
     given = (
         arguments if "--jobs" in arguments else ["--jobs", str(table(tmp_path, ROW)), *arguments]
     )
-    assert main(["plan", *given]) == 1
-    assert message in capsys.readouterr().err
+    assert message in cli.error("plan", *given)

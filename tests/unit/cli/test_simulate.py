@@ -20,24 +20,10 @@ from optimus.simulator.stops import Stops
 from optimus.simulator.summary import summarise
 from optimus.simulator.trace_workload import SubmittedWorkload
 from tests.cases import cases
+from tests.unit.cli.conftest import CommandLine
 
 DATA = Path(__file__).parents[2] / "data"
 SMALL = ["--policies", "drf,fifo", "--jobs", "3", "--seeds", "2"]
-
-
-def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    status = main(["simulate", *arguments])
-    printed = capsys.readouterr()
-    assert (status, printed.err) == (0, "")
-    return printed.out
-
-
-def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["simulate", *arguments]) == 1
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    return printed.err
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +57,12 @@ class TestPolicyConfig:
         },
     )
     def test_a_policy_decides_with_its_options(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
+        self, cli: CommandLine, tmp_path: Path, text: str
     ) -> None:
         file = tmp_path / "options"
         file.write_text(text)
-        usual = output_of(capsys, *self.JOBS)
-        assert output_of(capsys, *self.JOBS, "--policy-config", str(file)) != usual
+        usual = cli.text("simulate", *self.JOBS)
+        assert cli.text("simulate", *self.JOBS, "--policy-config", str(file)) != usual
 
     @cases(
         ("text", "fragment"),
@@ -87,11 +73,11 @@ class TestPolicyConfig:
         },
     )
     def test_what_cannot_be_used_is_one_line(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, fragment: str
+        self, cli: CommandLine, tmp_path: Path, text: str, fragment: str
     ) -> None:
         file = tmp_path / "options.yaml"
         file.write_text(text)
-        error = error_of(capsys, *self.JOBS, "--policy-config", str(file))
+        error = cli.error("simulate", *self.JOBS, "--policy-config", str(file))
         assert str(file) in error
         assert fragment in error
 
@@ -104,19 +90,17 @@ class TestResults:
         assert [line.split()[0] for line in rows.splitlines()[1:]] == ["drf", "fifo"]
 
     def test_all_policies_are_compared_by_what_they_do_to_single_jobs(
-        self, capsys: pytest.CaptureFixture[str]
+        self, cli: CommandLine
     ) -> None:
-        text = output_of(capsys, "--policies", "all", "--jobs", "2", "--seeds", "1")
+        text = cli.text("simulate", "--policies", "all", "--jobs", "2", "--seeds", "1")
         _, _, rows, meaning = text.split("\n\n")
         heading, *lines = rows.splitlines()
         assert [line.split()[0] for line in lines] == [*POLICIES, "fixed"]
         assert "worst finish-time ratio  fairness  core hours  cost  stopped s" in heading
         assert meaning.startswith("finish-time ratio: ")
 
-    def test_the_json_has_figures_of_every_policy_by_seed(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        found = json.loads(output_of(capsys, *SMALL, "--seed", "7", "--json"))
+    def test_the_json_has_figures_of_every_policy_by_seed(self, cli: CommandLine) -> None:
+        found = cli.json("simulate", *SMALL, "--seed", "7")
         assert (found["jobs"], found["seeds"], found["ratios_to"]) == (3, [7, 8], "drf")
         assert len(found["policies"]["fifo"]["figures"]["makespan_seconds"]["by_seed"]) == 2
 
@@ -131,18 +115,16 @@ class TestResults:
         assert lines[0] == ",".join(JOB_COLUMNS)
         assert len(lines) == 1 + 2 * 2 * 3
 
-    def test_other_nodes_change_the_results(
-        self, capsys: pytest.CaptureFixture[str], printed: str
-    ) -> None:
+    def test_other_nodes_change_the_results(self, cli: CommandLine, printed: str) -> None:
         nodes = ["--nodes", "1:cpu=16,memory=64", "2:cpu=7.5,memory=40,gpu=2"]
-        assert output_of(capsys, *SMALL, *nodes) != printed
+        assert cli.text("simulate", *SMALL, *nodes) != printed
 
     def test_untouched_jobs_take_less_at_counts_that_their_users_know(
-        self, capsys: pytest.CaptureFixture[str]
+        self, cli: CommandLine
     ) -> None:
         few = ("--policies", "fixed", "--jobs", "3", "--seeds", "1", "--json")
         small, sensible, best = (
-            json.loads(output_of(capsys, *few, *more))["policies"]["fixed"]["figures"]
+            json.loads(cli.text("simulate", *few, *more))["policies"]["fixed"]["figures"]
             for more in ((), ("--counts", "sensible"), ("--counts", "best"))
         )
         seconds = [each["average_jct_seconds"]["mean"] for each in (small, sensible, best)]
@@ -170,16 +152,16 @@ class TestErrors:
         ],
     )
     def test_a_wrong_argument_is_reported_in_one_line(
-        self, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+        self, cli: CommandLine, arguments: list[str], message: str
     ) -> None:
-        assert message in error_of(capsys, "--jobs", "3", "--seeds", "1", *arguments)
+        assert message in cli.error("simulate", "--jobs", "3", "--seeds", "1", *arguments)
 
     def test_an_output_path_that_is_a_file_is_refused(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+        self, cli: CommandLine, tmp_path: Path
     ) -> None:
         (tmp_path / "file").write_text("")
-        assert "a folder is expected" in error_of(
-            capsys, *SMALL, "--output", str(tmp_path / "file")
+        assert "a folder is expected" in cli.error(
+            "simulate", *SMALL, "--output", str(tmp_path / "file")
         )
 
     @pytest.mark.parametrize(
@@ -192,18 +174,16 @@ class TestErrors:
         ],
     )
     def test_invalid_options_exit_with_status_2(
-        self, capsys: pytest.CaptureFixture[str], arguments: list[str]
+        self, cli: CommandLine, arguments: list[str]
     ) -> None:
-        with pytest.raises(SystemExit, match="2"):
-            main(["simulate", *arguments])
-        assert "expected" in capsys.readouterr().err
+        assert "expected" in cli.refused("simulate", *arguments)
 
     def test_a_misspelt_policy_is_named_with_the_one_that_may_be_meant(
-        self, capsys: pytest.CaptureFixture[str]
+        self, cli: CommandLine
     ) -> None:
-        with pytest.raises(SystemExit, match="2"):
-            main(["simulate", "--policies", "drf,opimus"])
-        assert "there is no 'opimus'; did you mean optimus?" in capsys.readouterr().err
+        assert "there is no 'opimus'; did you mean optimus?" in cli.refused(
+            "simulate", "--policies", "drf,opimus"
+        )
 
 
 class TestKindsOfNodes:
@@ -224,10 +204,10 @@ class TestKindsOfNodes:
         with pytest.raises(BadInput, match="each once, are expected"):
             parse_nodes([text])
 
-    def test_slow_nodes_slow_the_jobs(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_slow_nodes_slow_the_jobs(self, cli: CommandLine) -> None:
         one = ("--policies", "gavel-las", "--jobs", "2", "--seeds", "1", "--json", "--nodes")
         seconds = [
-            json.loads(output_of(capsys, *one, f"2:cpu=16,memory=64,speed={speed}"))["policies"][
+            json.loads(cli.text("simulate", *one, f"2:cpu=16,memory=64,speed={speed}"))["policies"][
                 "gavel-las"
             ]["figures"]["average_jct_seconds"]["mean"]
             for speed in ("1", "0.2")
@@ -236,25 +216,23 @@ class TestKindsOfNodes:
 
 
 class TestStops:
-    def test_checkpoints_now_and_then_lose_training_and_say_so(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_checkpoints_now_and_then_lose_training_and_say_so(self, cli: CommandLine) -> None:
         drf = ("--policies", "drf", "--jobs", "6", "--seeds", "1")
-        usual = json.loads(output_of(capsys, *drf, "--json"))
-        saving = json.loads(output_of(capsys, *drf, "--checkpoint-seconds", "300", "--json"))
+        usual = cli.json("simulate", *drf)
+        saving = cli.json("simulate", *drf, "--checkpoint-seconds", "300")
         lost, time = "lost_seconds_per_job", "average_jct_seconds"
         before, after = (each["policies"]["drf"]["figures"] for each in (usual, saving))
         assert before[lost]["mean"] == 0 < after[lost]["mean"]
         assert after[time]["mean"] > before[time]["mean"]
-        assert "lost s" in output_of(capsys, *drf, "--checkpoint-seconds", "200")
-        assert "lost s" not in output_of(capsys, *drf)
+        assert "lost s" in cli.text("simulate", *drf, "--checkpoint-seconds", "200")
+        assert "lost s" not in cli.text("simulate", *drf)
 
     def test_a_job_that_is_always_stopped_before_its_checkpoint_is_named(
-        self, capsys: pytest.CaptureFixture[str]
+        self, cli: CommandLine
     ) -> None:
         # DRF stops a job that was trimmed every 600 s, and saves are as far apart.
         drf = ("--policies", "drf", "--jobs", "8", "--seeds", "1")
-        error = error_of(capsys, *drf, "--checkpoint-seconds", "600")
+        error = cli.error("simulate", *drf, "--checkpoint-seconds", "600")
         assert "is stopped before each checkpoint and never ends" in error
 
 
@@ -272,10 +250,10 @@ class TestTraces:
         ],
     )
     def test_every_form_is_simulated(
-        self, capsys: pytest.CaptureFixture[str], form: str, name: str, jobs: int
+        self, cli: CommandLine, form: str, name: str, jobs: int
     ) -> None:
         trace = ["--trace", str(self.DATA / name), "--trace-format", form]
-        found = json.loads(output_of(capsys, *trace, *self.NODES))
+        found = json.loads(cli.text("simulate", *trace, *self.NODES))
         assert (found["workload"], found["jobs"]) == (name.partition(".")[0], jobs)
 
     GAVEL = (
@@ -301,33 +279,27 @@ class TestTraces:
         assert least is not None
         assert 1550 <= least <= (3000 + 2500) / 2
 
-    def test_gavels_speeds_are_of_kinds_and_not_of_nodes(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        said = error_of(capsys, *self.GAVEL, "--nodes", "3:gpu=1,speed=0.5")
+    def test_gavels_speeds_are_of_kinds_and_not_of_nodes(self, cli: CommandLine) -> None:
+        said = cli.error("simulate", *self.GAVEL, "--nodes", "3:gpu=1,speed=0.5")
         assert "kind=v100 and the like are expected" in said
 
-    def test_a_name_that_is_not_utf_8_is_no_error(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
+    def test_a_name_that_is_not_utf_8_is_no_error(self, cli: CommandLine, tmp_path: Path) -> None:
         trace = tmp_path / "b\udcff.csv"
         trace.write_text("submit_time,duration_seconds\n0,60\n")
-        printed = output_of(capsys, "--trace", str(trace), *self.NODES)
+        printed = cli.text("simulate", "--trace", str(trace), *self.NODES)
         assert json.loads(printed)["workload"] == "b?"
 
-    def test_jobs_limits_a_trace(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_jobs_limits_a_trace(self, cli: CommandLine) -> None:
         trace = ["--trace", str(self.DATA / "general.csv"), "--jobs", "2"]
-        assert json.loads(output_of(capsys, *trace, *self.NODES))["jobs"] == 2
+        assert json.loads(cli.text("simulate", *trace, *self.NODES))["jobs"] == 2
 
-    def test_a_trace_stands_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_trace_stands_alone(self, cli: CommandLine) -> None:
         trace = ["--trace", str(self.DATA / "general.csv")]
-        assert "--trace stands alone" in error_of(capsys, *trace, "--workload", "bursts")
-        assert "--trace stands alone" in error_of(capsys, *trace, "--workloads", "2")
+        assert "--trace stands alone" in cli.error("simulate", *trace, "--workload", "bursts")
+        assert "--trace stands alone" in cli.error("simulate", *trace, "--workloads", "2")
 
-    def test_a_job_that_fits_nowhere_names_the_trace(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_job_that_fits_nowhere_names_the_trace(self, cli: CommandLine) -> None:
         trace = ["--trace", str(self.DATA / "general.csv"), "--seeds", "1"]
-        error = error_of(capsys, *trace, "--nodes", "2:cpu=4,memory=64")
+        error = cli.error("simulate", *trace, "--nodes", "2:cpu=4,memory=64")
         assert "general.csv" in error
         assert "team-a/vision does not fit" in error

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from examples.mxnet.train import parse_arguments as mxnet_arguments
+from examples.pytorch.train import parse_arguments as pytorch_arguments
 from examples.tensorflow.train import parse_arguments as tensorflow_arguments
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -34,6 +35,9 @@ pytestmark = pytest.mark.parametrize(
             tensorflow_arguments,
             id="TensorFlow",
         ),
+        pytest.param(
+            "pytorch/pytorchjob.yaml", "pytorch-ddp", "pytorch", pytorch_arguments, id="PyTorch"
+        ),
     ],
 )
 Parse = Callable[[list[str]], Any]
@@ -46,7 +50,7 @@ def load(path: str) -> dict[str, Any]:
 
 def templates(job: dict[str, Any]) -> list[dict[str, Any]]:
     spec = job["spec"]
-    replicas = spec.get("mxReplicaSpecs") or spec["tfReplicaSpecs"]
+    (replicas,) = (found for key, found in spec.items() if key.endswith("ReplicaSpecs"))
     return [replica["template"]["spec"] for replica in replicas.values()]
 
 
@@ -84,7 +88,8 @@ def test_the_volume_claim_is_the_one_beside_it(
         volume for template in templates(load(path)) for volume in template.get("volumes", ())
     ]
     claims = [each["persistentVolumeClaim"] for each in volumes if "persistentVolumeClaim" in each]
-    assert [each["claimName"] for each in claims] == [claim]
+    assert claims
+    assert all(each["claimName"] == claim for each in claims)
 
 
 def test_what_the_annotations_say_is_what_the_program_does(
@@ -97,7 +102,7 @@ def test_what_the_annotations_say_is_what_the_program_does(
     }
     settings = parse(templates(job)[0]["containers"][0]["args"])
     kvstore = getattr(settings, "kvstore", "dist_async")
-    assert kvstore == f"dist_{said['training-mode']}"
+    assert kvstore == f"dist_{said.get('training-mode', 'async')}"
     batch = int(said.get("global-batch-size") or said["worker-batch-size"])
     flag = (
         "global_batch"

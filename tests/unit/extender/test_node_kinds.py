@@ -107,6 +107,13 @@ def test_a_new_jobs_workers_start_on_the_first_kind_that_holds_them() -> None:
     assert set(nodes_of(cluster, submitted(cluster, "k", 1, 3)).values()) == {"slow"}
 
 
+def test_without_ps_all_that_trains_starts_on_one_kind() -> None:
+    cluster = two_kinds(fast=2, slow=9)
+    prefer(cluster, "fast", "slow")
+    assert set(nodes_of(cluster, submitted(cluster, "j", 0, 3)).values()) == {"slow"}
+    assert set(nodes_of(cluster, submitted(cluster, "k", 0, 2)).values()) == {"fast"}
+
+
 def test_no_job_waits_that_fits_on_nodes_of_several_kinds() -> None:
     cluster = two_kinds(fast=2, slow=2)
     prefer(cluster, "fast", "slow")

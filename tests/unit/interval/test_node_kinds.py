@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -10,12 +11,13 @@ from optimus.errors import NotReady
 from optimus.interval import Action, IntervalInput, IntervalPlan, plan_interval
 from optimus.interval.classify import IntervalConfig, JobView
 from optimus.interval.node_kinds import LogFactors, UsualFactors
-from optimus.jobs import Counts, Job, Role
+from optimus.jobs import CountBounds, Counts, Job, RescaleRule, Role
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.first_kind import NO_ORDERS, KindOrders
 from optimus.progress.types import NOTHING
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
+from tests.cases import cases
 from tests.unit.interval.cluster import bind, job, steps, strategies
 
 FAST_IS_TWICE: LogFactors = {"fast": math.log(2) / 2, "slow": -math.log(2) / 2}
@@ -157,3 +159,93 @@ def test_no_more_than_the_last_workloads_are_kept_and_none_with_kinds_that_are_g
     gone = {("ns", "w"): ("slow", "gone")}
     found = orders_of(JOB, before=KindOrders("kind", (), many | gone))
     assert list(found.workloads) == list(many)[-32:]
+
+
+# --- jobs whose counts are fixed
+
+
+@dataclass
+class FixedJobs:
+    """Jobs of 1 PS and 1 worker, this one on a slow node, or each on a fast one of its own."""
+
+    steps_left: dict[str, float]
+    on_fast: tuple[str, ...] = ()
+    fast_nodes: int = 1
+    factors: dict[str, LogFactors] = field(default_factory=lambda: of_jobs(FAST_IS_TWICE))
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def moved(self) -> dict[str, str]:
+        """The kinds to which jobs go, by name."""
+        one = {"bounds": CountBounds(1, 1, 1, 1), "rescale": RescaleRule.ANY, **self.settings}
+        jobs = [job(name, **one) for name in self.steps_left]
+        slow = Node("slow", Resources(cpu=9000, pods=110), labels={NODE_KIND_LABEL: "slow"})
+        fast = [
+            Node(f"fast-{n}", Resources(cpu=1000, pods=110), labels={NODE_KIND_LABEL: "fast"})
+            for n in range(self.fast_nodes)
+        ]
+        where = dict(zip(self.on_fast, (node.name for node in fast), strict=False))
+        pods = [
+            pod for each in jobs for pod in bind(each, ["slow", where.get(each.key.name, "slow")])
+        ]
+        snapshot = ClusterSnapshot.of(10_000.0, jobs, [slow, *fast], pods)
+        inputs = IntervalInput(snapshot, kind_factors=self.factors)
+        known = strategies({name: steps(left) for name, left in self.steps_left.items()})
+        decisions = plan_interval("i1", inputs, known, IntervalConfig()).decisions
+        assert all(each.counts == (1, 1) for each in decisions)
+        assert all((each.action is Action.CHANGE) == bool(each.kind) for each in decisions)
+        return {each.key.name: each.kind for each in decisions if each.kind is not None}
+
+
+def test_a_job_of_fixed_counts_goes_to_a_faster_kind_that_is_free() -> None:
+    assert FixedJobs({"a": 5000}).moved() == {"a": "fast"}
+    assert FixedJobs({"a": 5000}, on_fast=("a",)).moved() == {}
+
+
+@cases(
+    "case",
+    {
+        "its restart does not pay": FixedJobs({"a": 12}),
+        "kinds are not known to differ": FixedJobs({"a": 5000}, factors=of_jobs(ALIKE)),
+        "it is never moved": FixedJobs({"a": 5000}, settings={"rescale": RescaleRule.NEVER}),
+        "it is not managed": FixedJobs({"a": 5000}, settings={"goal": None}),
+    },
+)
+def test_it_stays_where(case: FixedJobs) -> None:
+    assert "a" not in case.moved()
+
+
+def test_of_several_that_want_a_kind_the_one_that_gains_most_gets_it() -> None:
+    assert FixedJobs({"a": 90_000, "b": 5000, "c": 90_000}).moved() == {"b": "fast"}
+
+
+def test_a_job_gets_a_full_kind_from_one_that_loses_less() -> None:
+    held = FixedJobs({"long": 90_000, "short": 5000}, on_fast=("long",))
+    assert held.moved() == {"short": "fast", "long": "slow"}
+    back = FixedJobs({"long": 90_000, "short": 5000}, on_fast=("short",))
+    assert back.moved() == {}
+
+
+def test_a_job_with_a_deadline_gives_its_nodes_to_nobody() -> None:
+    late = FixedJobs({"long": 90_000, "short": 5000}, on_fast=("long",))
+    late.settings = {"finish_by": 20_000.0}
+    assert late.moved() == {}
+
+
+@pytest.mark.parametrize("own", ["shown by itself", "usual"])
+def test_a_gang_of_several_kinds_goes_to_one(own: str) -> None:
+    """Its workers on the faster one wait for the slowest at every step."""
+    both = job("a", (1, 2), bounds=CountBounds(1, 1, 2, 2), rescale=RescaleRule.ANY)
+    kinds = {"slow": 2000, "fast": 2000}
+    nodes = [
+        Node(kind, Resources(cpu=cpu, pods=110), labels={NODE_KIND_LABEL: kind})
+        for kind, cpu in kinds.items()
+    ]
+    snapshot = ClusterSnapshot.of(10_000.0, [both], nodes, bind(both, ["slow", "slow", "fast"]))
+    factors = of_jobs(FAST_IS_TWICE) | ({both.uid: FAST_IS_TWICE} if own != "usual" else {})
+    plan = plan_interval(
+        "i1",
+        IntervalInput(snapshot, kind_factors=factors),
+        strategies({"a": steps(5000)}),
+        IntervalConfig(),
+    )
+    assert [each.kind for each in plan.decisions] == ["fast"]

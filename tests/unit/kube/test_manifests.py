@@ -203,24 +203,6 @@ def test_the_extender_may_not_write_jobs() -> None:
     assert [rule["verbs"] for rule in rules] == [["get", "list", "watch"]]
 
 
-def test_with_preemption_the_autoscaler_may_pause_other_kinds() -> None:
-    (role, binding) = documents(PREEMPTION / "rbac.yaml")
-    assert role["rules"] == [
-        {
-            "apiGroups": [OPERATOR_GROUP],
-            "resources": [
-                each.plural
-                for each in JOB_KINDS.values()
-                if each.group == OPERATOR_GROUP and not each.is_resized
-            ],
-            "verbs": ["patch"],
-        },
-    ]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    (account,) = binding["subjects"]
-    assert account["name"] == "optimus-autoscaler"
-
-
 def test_preemption_is_a_part_that_has_to_be_chosen() -> None:
     (component,) = documents(PREEMPTION / "kustomization.yaml")
     (default,) = documents(ROOT / "manifests/kustomization.yaml")

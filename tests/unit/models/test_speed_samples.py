@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import Counts
-from optimus.models.speed.curve import MergedSamples
+from optimus.models.speed.curve import LatestSpeed, MergedSamples
 from optimus.progress.types import SpeedSample
 from tests.cases import cases
 
@@ -106,7 +106,7 @@ class TestWorth:
 
 def test_the_speed_at_counts_is_that_of_their_latest_class() -> None:
     measured = MergedSamples.of([taken(1.0, at=5.0, kind="slow"), taken(2.0, at=9.0, kind="fast")])
-    assert measured.latest_at(HERE) == (2.0, "fast")
-    assert measured.latest_at(HERE, "slow") == (1.0, "slow")
-    assert measured.latest_at(HERE, "another") == (2.0, "fast")
+    assert measured.latest_at(HERE) == LatestSpeed(2.0, "fast")
+    assert measured.latest_at(HERE, "slow") == LatestSpeed(1.0, "slow")
+    assert measured.latest_at(HERE, "another") == LatestSpeed(2.0, "fast")
     assert measured.latest_at(THERE) is None

@@ -77,8 +77,11 @@ def made_anew(purpose: RescalePurpose) -> Rescale:
     return replace(START, record=replace(START.record, before=TARGET, purpose=purpose))
 
 
-def test_the_rescale_of_a_job_restarted_elsewhere_is_over_when_it_trains() -> None:
-    state, instructions = observe(made_anew(RescalePurpose.STRAGGLER), ALL, 5)
+@cases("purpose", {each: each for each in (RescalePurpose.STRAGGLER, RescalePurpose.INTERVAL)})
+def test_the_rescale_of_a_job_restarted_elsewhere_is_over_when_it_trains(
+    purpose: RescalePurpose,
+) -> None:
+    state, instructions = observe(made_anew(purpose), ALL, 5)
     assert outcome(instructions) is None
     assert state.record.step is Step.VERIFY
     state = replace(state, written=True)

@@ -37,6 +37,11 @@ SCRIPTS: Final = {
         0,
         "0 1 4\n",
     ),
+    "split": (
+        "from split import split_batch; print(*split_batch(12, 4, {'WORLD_SIZE': '2'}))",
+        0,
+        "3 2\n",
+    ),
     "parameters": (
         (
             "from parameters import VariablePlan, assign\n"

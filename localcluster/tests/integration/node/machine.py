@@ -107,6 +107,11 @@ class RunningPod:
         self.node_harness.api.wait(lambda: self.status.get("phase") in phases)
         return self
 
+    def wait_container(self, state: str, name: str = "main") -> "RunningPod":
+        """Wait until a container is waiting, running or terminated."""
+        self.node_harness.api.wait(lambda: state in self.container(name).get("state", {}))
+        return self
+
     def wait_log(self, text: str, container: str = "main") -> str:
         """Wait until a container's log holds a text and return the log."""
         deadline = time.monotonic() + _WAIT_SECONDS

@@ -38,17 +38,6 @@ def rescale(step: Step = Step.SUSPEND) -> RescaleRecord:
     return RescaleRecord("r1", AT, BEFORE, AFTER, "worker 4 saves 300 s", step, AT)
 
 
-def test_the_use_of_a_week_is_kept_in_a_bounded_number_of_points() -> None:
-    history, cluster = History(), SampleCluster(2)
-    copy = cluster.copy()
-    for hour in range(0, 7 * 24 * 3600, 20):
-        history.note(replace(copy, at=AT + hour))
-        assert len(history.use) <= 720
-    reach = history.use[-1].at - history.use[0].at
-    assert reach > 24 * 3600
-    assert len(history.use) > 300
-
-
 def test_a_rescale_is_followed_to_its_end_with_its_price() -> None:
     timeline = JobTimeline()
     timeline.note(at_counts(BEFORE), AT)

@@ -1,17 +1,14 @@
-"""``optimus forecast``: when one run meets its goal, from its log so far or from its profile."""
+"""``optimus forecast LOG``: when one run meets its goal, from its log so far."""
 
 import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
-from optimus.cli.arguments import number_between, target_goal
-from optimus.cli.cluster import add_arguments
-from optimus.cli.command import Answer, BadInput, Implementation, Progress
+from optimus.cli.command import Answer, BadInput
 from optimus.cli.training_log import TrainingLog, met_at, read_metric, read_training_log
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss, TargetMetric, TwoTargets
@@ -109,38 +106,19 @@ class LogForecast:
         return self.goal.loss if isinstance(self.goal, TargetLoss) else None
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    log = (
-        "a log as the trainer prints it, or a CSV epoch,loss; also packed (.gz, .xz, .bz2); without"
-        " a goal: the name of a TFJob or MXJob, whose own goal is asked about"
-    )
-    add("log", type=Path, metavar="LOG|JOB", help=log)
-    goal = parser.add_mutually_exclusive_group()
-    loss = number_between(0, math.inf, "a loss")
-    goal.add_argument("--target-loss", type=loss, metavar="X", help="the loss to be met")
-    target = "a goal as in optimus.dl/target, such as 'accuracy>=0.76' or 'acc>=0.7 and loss<=0.3'"
-    goal.add_argument("--target", type=target_goal, metavar="GOAL", help=target)
-    threshold = "a fall of an epoch, as in optimus.dl/convergence-threshold"
-    goal.add_argument("--threshold", type=number_between(0, 1), metavar="T", help=threshold)
-    metric = "name of the training loss in the log (default: the usual)"
-    add("--metric", metavar="NAME", help=metric)
-    add_arguments(parser)
+def forecast_of_log(options: argparse.Namespace) -> Answer:
+    """The forecast of the log, towards the goal of the options.
 
-
-def _run(options: argparse.Namespace, _: Progress) -> Answer:
-    if (options.target_loss, options.target, options.threshold) == (None, None, None):
-        if len(options.log.parts) > 1 or options.log.is_file():
-            needed = "--target-loss, --target or --threshold is needed"
-            raise BadInput(options.log, f"{needed}: a log does not say what its goal is")
-        from optimus.cli.job_forecast import forecast_of_job
-
-        return forecast_of_job(options)
-    goal: Goal | TwoTargets = options.target
+    Raises:
+        BadInput: the options have no goal, or the log cannot be read."""
+    goal: Goal | TwoTargets | None = options.target
     if options.target_loss is not None:
         goal = TargetLoss(options.target_loss)
     elif options.threshold is not None:
         goal = ConvergenceThreshold(options.threshold)
+    if goal is None:
+        needed = "--target-loss, --target or --threshold is needed"
+        raise BadInput(options.log, f"{needed}: a log does not say what its goal is")
     if isinstance(goal, TwoTargets):
         return _of_two(options, goal)
     forecast = LogForecast.of(options.log, goal, options.metric)
@@ -253,6 +231,3 @@ def _interval(found: TimeToGoal, unit: str) -> str:
     beyond = " or not at all" if found.is_late else ""
     between = f"between {found.low:.4g} and {found.high:.4g}{beyond}"
     return f"after {found.point:.4g} {unit}, with 80 % {between}"
-
-
-IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

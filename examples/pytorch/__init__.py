@@ -1,0 +1,1 @@
+"""A real PyTorch job: DistributedDataParallel over gloo, resumable at any number of workers."""

@@ -1,0 +1,74 @@
+"""The PyTorch example as real processes that exchange gradients, stopped and begun anew at other
+numbers of them."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from localcluster.testing.waiting import wait_until
+from tests.harness.pytorch import PYTORCH_IMAGE, pytorch_environment
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+ROOT: Final = Path(__file__).parents[3]
+
+
+@contextmanager
+def ranks(folder: Path, world: int) -> Iterator[Path]:
+    """So many processes of the example; gives the log of rank 0. At the end all are told to stop,
+    and have."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    folder.mkdir()
+    python = pytorch_environment()[PYTORCH_IMAGE] / "bin" / "python3"
+    common = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'trainer' / 'src'}",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "WORLD_SIZE": str(world),
+    }
+    command = [str(python), "-m", "examples.pytorch.train", "--example-seconds=0.002"]
+    command += [f"--checkpoint-dir={folder.parent / 'saved'}", "--checkpoint-steps=1000"]
+    processes = []
+    for rank in range(world):
+        with (folder / str(rank)).open("w") as log:
+            environment = common | {"RANK": str(rank)}
+            processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+    try:
+        yield folder / "0"
+    finally:
+        for each in processes:
+            each.send_signal(signal.SIGTERM)
+        ended = [each.wait(timeout=60) for each in processes]
+    assert ended[0] == 128 + signal.SIGTERM  # the others may see that it has left
+
+
+def _trains(log: Path) -> bool:
+    return log.read_text().count("loss=") >= 4
+
+
+@pytest.mark.skipif(not pytorch_environment(), reason="no environment with PyTorch is named")
+def test_it_goes_on_from_the_step_at_which_it_was_told_to_stop(tmp_path: Path) -> None:
+    saved, losses = 0, list[float]()
+    for number, world in enumerate((2, 4, 2)):
+        with ranks(tmp_path / str(number), world) as log:
+            wait_until(partial(_trains, log), "it trains", 120)
+        text = log.read_text()
+        (restored,) = re.findall(r"restored step (\d+) world (\d+)", text)
+        assert restored == (str(saved), str(world))
+        (saved,) = (int(step) for step in re.findall(r"step=(\d+) checkpoint", text))
+        losses += [float(each) for each in re.findall(r"loss=([\d.]+)", text)]
+    assert saved >= 60
+    assert losses[-1] < 0.5 * losses[0]
