@@ -139,8 +139,7 @@ def test_a_gang_waits_for_its_claim_and_is_placed_where_the_volume_is() -> None:
     cluster = gang_with_claim(4)
     (reason,) = reasons(cluster, "j-worker-0")
     assert reason == (
-        "job ns/j (4 workers) does not fit as a whole: "
-        "persistent volume claim c does not exist"
+        "job ns/j (4 workers) does not fit as a whole: persistent volume claim c does not exist"
     )
     cluster.handlers.volume(None, decode_volume(volume(zone="b")))
     cluster.handlers.claim(None, decode_claim(claim(annotations=BOUND, volumeName="v")))
