@@ -31,7 +31,7 @@ import msgspec
 from benchmarks.extender_throughput import NODE, pod_bodies
 from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from extender.metrics import Metrics
-from extender.parts import Callbacks, Parts
+from extender.parts import Parts
 from extender.settings import Settings
 from optimus.kube.pods import Pod, decode_pod
 from optimus.nodes import Node
@@ -90,14 +90,7 @@ class FuzzedExtender:
 
     def __post_init__(self) -> None:
         """A dozen nodes."""
-
-        def plan_now() -> None:
-            parts.planner.advance()
-
-        self.parts = parts = Parts.of(
-            Settings(), lambda: Instant(self.now, self.now), Callbacks(plan_now=plan_now)
-        )
-        parts.planner.waits = False
+        self.parts = parts = Parts.of(Settings(), lambda: Instant(self.now, self.now))
         verbs = Verbs.of(parts)
         self.app = create_app(Endpoints(verbs, lambda: None, Metrics(), MOST_BYTES))
         self.names = [f"node-{at:05}" for at in range(NODES)]
@@ -158,7 +151,7 @@ class FuzzedExtender:
             "incomplete": len(state.refused_for_now),
             "asked_pods": len(state.asked_at),
             "answered": len(state.answered_at),
-            "waited_for": len(state.waited_for),
+            "tried_in_call": len(state.tried_in_call),
             "offers": len(state.offers.jobs),
             "refusals": len(state.refusals),
             "pending": len(self.parts.pending._pending),  # noqa: SLF001 - likewise

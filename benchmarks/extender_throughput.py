@@ -16,7 +16,7 @@ import numpy as np
 
 from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from extender.metrics import Metrics
-from extender.parts import Callbacks, Parts
+from extender.parts import Parts
 from extender.settings import Settings
 from optimus.kube.job_kinds import REPLICA_INDEX, REPLICA_TYPE
 from optimus.kube.pods import decode_pod
@@ -67,11 +67,8 @@ def calls(nodes: int) -> Iterator[float]:
 
 def extender(nodes: int) -> tuple[RoutedApp, Parts, list[str]]:
     """An extender over empty nodes, and their names."""
-
-    def plan_now() -> None:
-        parts.planner.advance()
-
-    parts = Parts.of(Settings(), callbacks=Callbacks(plan_now=plan_now))
+    parts = Parts.of(Settings())
+    parts.leading.begin()
     names = [f"node-{at:05}" for at in range(nodes)]
     for name in names:
         parts.handlers.set_node(name, Node(name, NODE))

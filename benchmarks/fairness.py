@@ -20,12 +20,13 @@ import numpy as np
 
 from optimus.allocation.fairness import Fairness
 from optimus.interval import IntervalConfig
+from optimus.interval.driver import DriverConfig
 from optimus.jobs import JobKey
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
 from optimus.simulator.jobs import SimulatedJob, Workload
 from optimus.simulator.presets import SchedulerConfig, preset
-from optimus.simulator.scheduler import LoopConfig, live_driver
+from optimus.simulator.scheduler import LoopConfig
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.workload import WORKLOADS
 
@@ -46,7 +47,7 @@ SETTINGS: Final[Mapping[str, Fairness]] = {
 def scheduler(fairness: Fairness, *, truth: bool) -> SchedulerConfig:
     """The product as on a cluster, with this objective."""
     usual = preset("optimus", TrueForecasts() if truth else FittedForecasts())
-    driver = live_driver(interval=IntervalConfig(fairness=fairness), measures=not truth)
+    driver = DriverConfig(interval=IntervalConfig(fairness=fairness), measures=not truth)
     return replace(usual, loop=LoopConfig(driver=driver))
 
 

@@ -1,9 +1,9 @@
 """All policies on the same workloads, as ratios of completion times to those of ``optimus``:
 ``python -m benchmarks.policy_tables [--seeds 3] [--workloads NAME ...] [--policies NAME ...]``.
 
-The answer is the table of docs/benchmarks/decisions.md, after some ten minutes of CPU. A cell is the
-mean of the seeds' ratios and its 95 % interval by Student's t; completion times are weighed where
-jobs have weights.
+The answer is the table of docs/benchmarks/decisions.md, after some ten minutes of CPU. A cell is
+the mean of the seeds' ratios and its 95 % interval by Student's t; completion times are weighed
+where jobs have weights.
 
 - ``small``: jobs submitted at 1 + 1, room for all.
 - ``full``: jobs submitted at sensible counts, more than there is room for.

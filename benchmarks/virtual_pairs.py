@@ -207,7 +207,6 @@ def faster_driver(measures: bool = True) -> DriverConfig:
         interval_seconds=usual.interval_seconds / FASTER,
         early_interval_seconds=usual.early_interval_seconds / FASTER,
         measures=measures,
-        early_after_each_run=True,
     )
 
 

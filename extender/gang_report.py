@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from extender.gang_states import GangState
+from extender.gang_states import GangPhase, WaitReason
 from extender.node_places import Places
 from optimus.jobs import OF_ANOTHER_NAMESPACE, Role
 from optimus.kube.waiting_events import JobAhead, Wait
@@ -51,19 +50,6 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     nodes: tuple[str, ...] = ()
 
 
-class Cause(StrEnum):
-    """Why a gang is not planned, where figures alone do not say it."""
-
-    RULES = "rules"
-    """Its amounts fit, and rules of pods keep it from the nodes."""
-    AS_A_WHOLE = "as a whole"
-    """There is a place for each of its pods, not for all together."""
-    NOT_OFFERED = "not offered"
-    """It does not fit on the nodes that kube-scheduler offers."""
-    LIST_EXCEEDS_JOB = "list exceeds job"
-    """Its pods list more replicas than its job has."""
-
-
 class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One gang. Jobs are NAMESPACE/NAME, instants RFC 3339, durations seconds."""
 
@@ -72,7 +58,8 @@ class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     kind: str
     uid: str
     priority: int
-    state: GangState
+    state: GangPhase
+    wait: WaitReason | None = None
     sentence: str = ""
     """Why it waits, with figures."""
 
@@ -115,9 +102,7 @@ class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What keeps it from nodes that have the capacity: ``pod anti-affinity``, ``host ports``."""
 
     reason: str = ""
-    """The last refusal."""
-
-    cause: Cause | None = None
+    """The sentence without figures."""
 
 
 class CacheReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -195,7 +180,7 @@ def sentence(report: GangReport, today: str = "") -> str:
     """Why a gang waits, with figures, for its user. Instants of another day than ``today``, a date
     in UTC, are given with their day; without ``today`` none is."""
     match report.state:
-        case GangState.WAITING | GangState.BACKING_OFF | GangState.OFFERING | GangState.QUEUED:
+        case GangPhase.WAITING if is_decided(report):
             parts = [
                 _what_lacks(report),
                 _behind(report),
@@ -203,60 +188,43 @@ def sentence(report: GangReport, today: str = "") -> str:
                 _until(report),
             ]
             return "waits: " + "; ".join(part for part in parts if part)
-        case GangState.INCOMPLETE:
+        case GangPhase.INCOMPLETE:
             return "; ".join(filter(None, (_incomplete(report), _since(report, today))))
-        case GangState.PLANNED | GangState.BINDING:
-            nodes = _named(sorted({*report.nodes.values()}), "nodes")
-            doing = "is planned on" if report.state is GangState.PLANNED else "is being bound to"
-            return f"{doing} {nodes}"
-        case GangState.PREEMPTING:
+        case GangPhase.PLANNED if report.wait is WaitReason.PREEMPTING:
             whose = _named(report.victims, "jobs")
             return f"waits for the end of the pods of {whose}, whose room is reserved for it"
-        case GangState.SUSPENDED if report.preempted_for:
+        case GangPhase.PLANNED | GangPhase.BINDING:
+            nodes = _named(sorted({*report.nodes.values()}), "nodes")
+            doing = "is planned on" if report.state is GangPhase.PLANNED else "is being bound to"
+            return f"{doing} {nodes}"
+        case GangPhase.RUNNING:
+            return "all its pods have a node"
+        case GangPhase.SUSPENDED if report.preempted_for:
             return f"is paused for {report.preempted_for}, and is resumed by itself"
+        case GangPhase.SUSPENDED:
+            return "is suspended, by its field suspend"
         case _:
-            return _PLAIN[report.state]
-
-
-_PLAIN: Final = {
-    GangState.PAUSED: (
-        "waits: its planned pods were not bound in time; it is planned again after a pause, or when"
-        " kube-scheduler tries one of them (kubectl describe pod says why they were not bound)"
-    ),
-    GangState.RESCALING: "is being suspended, to resume with other counts",
-    GangState.RUNNING: "all its pods have a node",
-    GangState.WITHOUT_PODS: "the training operator has not created its pods",
-    GangState.SUSPENDED: "is suspended, by its field suspend",
-}
+            return report.reason
 
 
 def cause(report: GangReport) -> tuple[object, ...]:
     """Equal in two reports of one gang that differ in their figures alone."""
     lacks = tuple((each.role, *_limit(each)) for each in report.roles if each.lacking)
-    return report.state in _DECIDED, report.reason, lacks, report.gates
+    return is_decided(report), report.reason, lacks, report.gates
 
 
-_DECIDED: Final = (GangState.WAITING, GangState.BACKING_OFF, GangState.OFFERING, GangState.QUEUED)
+def is_decided(report: GangReport) -> bool:
+    """Whether a gang has its place in the queue."""
+    return report.state is GangPhase.WAITING and report.wait is not WaitReason.UNUSED
 
 
 def _what_lacks(report: GangReport) -> str:
-    if report.state is GangState.QUEUED and not report.reason:
-        return "it is about to be planned"
     lacking = [_lacking(each) for each in report.roles if each.lacking]
     if lacking:
         return ", ".join(lacking)
-    if report.state is GangState.OFFERING and not report.reason:
-        return "kube-scheduler is asked which nodes each of its pods may go to"
-    if report.cause is Cause.RULES:
+    if report.wait is WaitReason.NO_ROOM and report.rules:
         rules = ", ".join(report.rules)
         return f"there is capacity for its pods, but not on nodes that its rules allow ({rules})"
-    if report.cause is Cause.AS_A_WHOLE:
-        return "there is a place for each of its pods, but not for all of them together"
-    if report.cause is Cause.NOT_OFFERED:
-        return (
-            "kube-scheduler rules out nodes that would hold it (a volume, a resource claim or"
-            " another rule: kubectl describe pod says which)"
-        )
     return report.reason
 
 
@@ -314,24 +282,12 @@ def _until(report: GangReport) -> str:
 
 
 def _incomplete(report: GangReport) -> str:
+    if not report.missing:
+        return report.reason
     expected = sum(each.expected for each in report.roles)
-    if report.cause is Cause.LIST_EXCEEDS_JOB:
-        exist = sum(each.exist for each in report.roles)
-        whose = "its pod lists" if exist == 1 else f"its {exist} pods list"
-        return f"waits: {whose} {expected} replicas, more than the job has"
-    if report.missing:
-        count = max(expected - sum(each.exist for each in report.roles), len(report.missing))
-        missing = _named(report.missing, "pods", count)
-        return f"waits for {count} of {expected} pods that do not exist: {missing}"
-    if report.other_schedulers:
-        names = ", ".join(report.other_schedulers)
-        return (
-            f"is not planned: some of its pods name another scheduler ({names}); name one in the"
-            " templates of all its replica types"
-        )
-    gated = sum(each.gated for each in report.roles)
-    gates = ", ".join(report.gates)
-    return f"waits for scheduling gate {gates} to be removed from {gated} of {expected} pods"
+    count = max(expected - sum(each.exist for each in report.roles), len(report.missing))
+    missing = _named(report.missing, "pods", count)
+    return f"waits for {count} of {expected} pods that do not exist: {missing}"
 
 
 def _named(names: Sequence[str], what: str, count: int | None = None) -> str:

@@ -1,13 +1,16 @@
-"""Where each gang stands on its way to its nodes, read from the state under its lock."""
+"""Where each gang stands on its way to its nodes and why it waits, in the words that every refusal,
+Event and report uses; read from the state under its lock.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from extender.state.cluster import is_waiting
 from extender.state.extender_state import ExtenderState
+from extender.state.gang_membership import ObservedGang
 from extender.state.gang_queue import QueuedGang
 from optimus.jobs import JobKey
 from optimus.placement.ledger import Reservation
@@ -16,47 +19,107 @@ from optimus.placement.queue.shortfall import GangRefusal
 from optimus.snapshot import ReplicaId
 
 
-class GangState(StrEnum):
+class GangPhase(StrEnum):
     """Where a gang stands."""
 
     INCOMPLETE = "incomplete"
     """Pods are missing, or wait for scheduling gates."""
-    QUEUED = "queued"
-    """It is about to be planned."""
     WAITING = "waiting"
-    """It does not fit, or gangs before it need the capacity."""
-    OFFERING = "offering"
-    """kube-scheduler is asked which nodes its pods may go to."""
-    BACKING_OFF = "backing off"
-    """It does not fit on the nodes that kube-scheduler offers, and backs off."""
-    PAUSED = "paused"
-    """Its reservations ended before its pods were bound."""
-    PREEMPTING = "preempting"
-    """Its nodes are reserved, and pods that are about to end still take them."""
+    """It is complete, and nothing is reserved for it."""
     PLANNED = "planned"
     """Its nodes are reserved."""
     BINDING = "binding"
     """kube-scheduler was answered for some of its pods."""
-    RESCALING = "rescaling"
-    """Its pods are about to be deleted; those at the new counts follow."""
     RUNNING = "running"
     """All its pods have a node."""
-    WITHOUT_PODS = "without pods"
+    RESCALING = "rescaling"
+    """Its pods are about to be deleted; those at the new counts follow."""
     SUSPENDED = "suspended"
 
 
-IN_QUEUE: Final = (GangState.QUEUED, GangState.WAITING, GangState.OFFERING, GangState.BACKING_OFF)
-"""The states in which a gang has its place in the queue."""
+class WaitReason(StrEnum):
+    """Why a gang, or one pod of it, gets no node now."""
 
-WITH_WAITING_PODS: Final = (
-    *IN_QUEUE,
-    GangState.INCOMPLETE,
-    GangState.PAUSED,
-    GangState.PREEMPTING,
-    GangState.PLANNED,
-    GangState.BINDING,
-    GangState.RESCALING,
+    INCOMPLETE = "incomplete"
+    UNKNOWN = "unknown"
+    """Neither the pod nor its job says who belongs to the gang."""
+    CHANGING = "changing"
+    """It changes more often than its namespace may have looked at."""
+    CACHE_TOO_OLD = "cache too old"
+    NOT_PLANNED = "not planned"
+    NO_ROOM = "no room"
+    ASKED = "asked"
+    """kube-scheduler is to say first which nodes a pod of each shape may go to."""
+    NOT_OFFERED = "not offered"
+    UNUSED = "unused"
+    """Its reservations ended before its pods were bound."""
+    PREEMPTING = "preempting"
+    """Pods that are about to end still take its nodes."""
+    PASSED = "passed"
+    """A pod of a higher priority may be about to take them."""
+    PASSING_PODS = "passing pods"
+    """Pods of no job that were just answered may be about to take room of the gang, of which no pod
+    is placed yet: the others would be left without."""
+    ORDER = "order"
+    """The pod's node opens once others of its gang are bound."""
+    PROBE = "probe"
+    """The nominated node alone is offered, and it is not the pod's node, or not any more."""
+    RESCALING = "rescaling"
+    BOUND = "bound"
+    JUST_BOUND = "just bound"
+    """The pod is of no gang, and gangs were just bound on all nodes that have room for it."""
+
+
+SENTENCES: Final[Mapping[WaitReason, str]] = {
+    WaitReason.INCOMPLETE: "waiting for all pods of job {job}",
+    WaitReason.UNKNOWN: "job {job} itself has not been seen yet",
+    WaitReason.CHANGING: "pods of job {job} change too often: later",
+    WaitReason.CACHE_TOO_OLD: "job {job} is not planned: {detail}",
+    WaitReason.NOT_PLANNED: "job {job} has not been planned yet",
+    WaitReason.NO_ROOM: "job {job} does not fit as a whole",
+    WaitReason.ASKED: "waiting until pods of job {job} have been offered nodes",
+    WaitReason.NOT_OFFERED: (
+        "job {job} does not fit as a whole on the nodes offered: kube-scheduler rules out others"
+        " (kubectl describe pod says why)"
+    ),
+    WaitReason.UNUSED: (
+        "pods of job {job} were not bound in time to the nodes planned: planned again later"
+    ),
+    WaitReason.PREEMPTING: "waiting for the pods of preempted jobs to make room for job {job}",
+    WaitReason.PASSED: "waiting for a pod of a higher priority that may take room of job {job}",
+    WaitReason.PASSING_PODS: (
+        "pods that were just answered may take room of job {job}: tried again soon"
+    ),
+    WaitReason.ORDER: "waiting for other pods of job {job} to be bound first",
+    WaitReason.PROBE: "the plan of job {job} has changed since pods were nominated",
+    WaitReason.RESCALING: "job {job} is being suspended, to resume with other counts",
+    WaitReason.BOUND: "the pod has been bound already",
+    WaitReason.JUST_BOUND: ("gangs were just bound on the nodes that have room: tried again soon"),
+}
+"""What users read, where nothing more exact is known; it is the same at every attempt."""
+
+
+def sentence_of(wait: WaitReason, job: str, detail: str = "") -> str:
+    """Why a gang of a job, NAMESPACE/NAME, waits; ``detail`` is what is known more exactly."""
+    sentence = SENTENCES[wait]
+    if "{detail}" not in sentence and detail:
+        return detail
+    return sentence.replace("{job}", job).replace("{detail}", detail)
+
+
+SHOWN_STATES: Final = (
+    WaitReason.INCOMPLETE,
+    WaitReason.NOT_PLANNED,
+    WaitReason.NO_ROOM,
+    WaitReason.ASKED,
+    WaitReason.NOT_OFFERED,
+    WaitReason.UNUSED,
+    WaitReason.PREEMPTING,
+    WaitReason.RESCALING,
+    GangPhase.PLANNED,
+    GangPhase.BINDING,
 )
+"""Where gangs with pods that wait may stand: why they wait, else their phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +127,20 @@ class GangFacts:
     """What is known of one gang; nothing of it changes any more."""
 
     queued: QueuedGang
-    state: GangState
+    phase: GangPhase
+    wait: WaitReason | None
     refusal: GangRefusal | None
     held: Sequence[Reservation]
     back_off_ends: float | None
     """Monotonic."""
 
-    not_offered: bool
-    """Whether it once did not fit on the nodes that kube-scheduler offers."""
-
     victims: Sequence[str] = ()
     """The jobs that make room for it now, NAMESPACE/NAME."""
+
+    @property
+    def is_in_queue(self) -> bool:
+        """Whether it has a place in the queue."""
+        return self.phase is GangPhase.WAITING and self.wait is not WaitReason.UNUSED
 
     @property
     def uid(self) -> str:
@@ -97,8 +163,8 @@ def counts_by_state(state: ExtenderState) -> dict[str, float]:
     """How many gangs with pods that wait are in each state, of the leader; takes the lock."""
     with state.locked() as now:
         gangs = waiting_gangs(state, now) if state.leads else ()
-        found = Counter(each.state for each in gangs)
-    return {state.value: float(found[state]) for state in WITH_WAITING_PODS}
+        found = Counter(each.wait or each.phase for each in gangs)
+    return {state.value: float(found[state]) for state in SHOWN_STATES}
 
 
 def oldest_waits(state: ExtenderState) -> dict[str, float]:
@@ -121,44 +187,57 @@ def other_gang(state: ExtenderState, job_uid: str, now: Instant) -> GangFacts | 
     return _facts(state, state.queue.queued(state.queue.observe(newest)), now)
 
 
+def why_unplanned(state: ExtenderState, observed: ObservedGang) -> WaitReason:
+    """Why a complete gang has no plan; under the lock.
+
+    Some of it would be bound and the others could not, where kube-scheduler knows rules that a plan
+    does not: no pod is answered before it was asked about each shape. From the first back-off on
+    the reason is one, whether it is asked again or not."""
+    job_uid, offers = observed.gang.job_uid, state.offers
+    must_ask = bool(state.queue.pods_to_ask_about(observed)) or offers.waits(job_uid)
+    is_refused = job_uid in state.refusals
+    if (must_ask or is_refused) and offers.has_refused(job_uid):
+        return WaitReason.NOT_OFFERED
+    if must_ask:
+        return WaitReason.ASKED
+    return WaitReason.NO_ROOM if is_refused else WaitReason.NOT_PLANNED
+
+
 def _facts(state: ExtenderState, queued: QueuedGang, now: Instant) -> GangFacts:
     job_uid = queued.waiting.job_uid
-    refusal, awaited = state.refusals.get(job_uid), state.future_room.awaits(job_uid)
+    awaited = state.future_room.awaits(job_uid)
     return GangFacts(
         queued,
-        _state(state, queued, refusal, now),
-        refusal,
+        *_phase(state, queued, now),
+        state.refusals.get(job_uid),
         state.reservations.ledger.of_job(job_uid),
         state.offers.back_off_ends(job_uid),
-        state.offers.has_refused(job_uid),
         () if awaited is None else awaited.victims,
     )
 
 
-def _state(
-    state: ExtenderState, queued: QueuedGang, refusal: GangRefusal | None, now: Instant
-) -> GangState:
+def _phase(
+    state: ExtenderState, queued: QueuedGang, now: Instant
+) -> tuple[GangPhase, WaitReason | None]:
     observed, job_uid, queue = queued.observed, queued.waiting.job_uid, state.queue
     if state.rescales.is_leaving(job_uid, now.monotonic):
-        return GangState.RESCALING
+        return GangPhase.RESCALING, WaitReason.RESCALING
     if not observed.complete:
-        return GangState.INCOMPLETE
+        return GangPhase.INCOMPLETE, WaitReason.INCOMPLETE
     waits = [replica for replica, pod in observed.pods.items() if is_waiting(pod)]
     if not waits:
-        return GangState.RUNNING
+        return GangPhase.RUNNING, None
     if queue.is_held(observed):
-        return _held_state(state, job_uid, waits)
+        return _held_phase(state, job_uid, waits)
     if job_uid in queue.paused:
-        return GangState.PAUSED
-    if state.offers.back_off_ends(job_uid) is not None:
-        return GangState.BACKING_OFF
-    if queue.not_offered_yet(observed):
-        return GangState.OFFERING
-    return GangState.QUEUED if refusal is None else GangState.WAITING
+        return GangPhase.WAITING, WaitReason.UNUSED
+    return GangPhase.WAITING, why_unplanned(state, observed)
 
 
-def _held_state(state: ExtenderState, job_uid: str, waits: Iterable[ReplicaId]) -> GangState:
+def _held_phase(
+    state: ExtenderState, job_uid: str, waits: Iterable[ReplicaId]
+) -> tuple[GangPhase, WaitReason | None]:
     if state.future_room.awaits(job_uid) is not None:
-        return GangState.PREEMPTING
+        return GangPhase.PLANNED, WaitReason.PREEMPTING
     binds = any(replica in state.reservations.assumed for replica in waits)
-    return GangState.BINDING if binds else GangState.PLANNED
+    return GangPhase.BINDING if binds else GangPhase.PLANNED, None

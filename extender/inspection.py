@@ -13,14 +13,20 @@ from typing import Final
 
 import msgspec
 
-from extender.gang_report import Cause, Expectation, GangReport, RoleReport, sentence
-from extender.gang_states import IN_QUEUE, GangFacts, GangState, other_gang, waiting_gangs
+from extender.gang_report import Expectation, GangReport, RoleReport, sentence
+from extender.gang_states import (
+    GangFacts,
+    GangPhase,
+    WaitReason,
+    other_gang,
+    sentence_of,
+    waiting_gangs,
+)
 from extender.node_places import NodePlaces
 from extender.planner.slices import Planner
 from optimus.jobs import Job, JobKey, ReplicaSpec, Role
 from optimus.kube.times import format_second
 from optimus.kube.waiting_events import JobAhead
-from optimus.placement.gang import does_not_fit
 from optimus.placement.queue.backfill import Backfill, FuturePlan
 from optimus.placement.queue.order import Instant, order_key
 from optimus.resources import Resources
@@ -135,7 +141,7 @@ class Inspector:
         """The queue, as ``Planning.plan`` walks it."""
         limit = self._age_limit_seconds
         return sorted(
-            (each for each in facts if each.state in IN_QUEUE),
+            (each for each in facts if each.is_in_queue),
             key=lambda each: order_key(each.queued.waiting, capacity, now.epoch, limit),
         )
 
@@ -189,9 +195,12 @@ class Inspector:
             kind="" if owner is None else owner.kind,
             uid=facts.uid,
             priority=waiting.priority,
-            state=facts.state,
+            state=facts.phase,
+            wait=facts.wait,
             whole=observed.complete,
-            missing=tuple(_name(*each) for each in islice(observed.missing(), MOST_MISSING)),
+            missing=()
+            if observed.exceeds_job
+            else tuple(_name(*each) for each in islice(observed.missing(), MOST_MISSING)),
             other_schedulers=observed.other_schedulers,
             gates=tuple(sorted({gate for pod in existing.values() for gate in pod.gates})),
             roles=_roles(facts, context.places),
@@ -208,7 +217,6 @@ class Inspector:
             victims=tuple(facts.victims),
             rules=_rules(facts, context),
             reason=_reason(facts),
-            cause=Cause.RULES if facts.uid in context.ruled else _cause(facts),
         )
         today = format_second(now.epoch)[:10]
         return msgspec.structs.replace(report, sentence=sentence(report, today))
@@ -227,8 +235,8 @@ class Inspector:
 
 def _roles(facts: GangFacts, places: NodePlaces) -> tuple[RoleReport, ...]:
     observed = facts.queued.observed
-    tells_places = facts.state in IN_QUEUE or (
-        facts.state is GangState.INCOMPLETE and observed.templates.keys() >= observed.counts.keys()
+    tells_places = facts.is_in_queue or (
+        facts.phase is GangPhase.INCOMPLETE and observed.templates.keys() >= observed.counts.keys()
     )
     closed = facts.refusal.blocked_by if facts.refusal is not None else frozenset()
     roles = []
@@ -258,7 +266,7 @@ def _roles(facts: GangFacts, places: NodePlaces) -> tuple[RoleReport, ...]:
 
 
 def _is_for_want_of_room(facts: GangFacts) -> bool:
-    return facts.refusal is not None and not facts.not_offered
+    return facts.refusal is not None and facts.wait is not WaitReason.NOT_OFFERED
 
 
 def _name(role: Role, index: int) -> str:
@@ -274,7 +282,9 @@ def _without_pods(job: Job, priority: int) -> GangReport:
         kind=job.kind,
         uid=job.uid,
         priority=priority,
-        state=GangState.SUSPENDED if job.suspended else GangState.WITHOUT_PODS,
+        state=GangPhase.SUSPENDED if job.suspended else GangPhase.INCOMPLETE,
+        wait=None if job.suspended else WaitReason.INCOMPLETE,
+        reason="" if job.suspended else "the training operator has not created its pods",
         preempted_for=job.preempted_for,
         roles=tuple(
             RoleReport(role=role, expected=count, exist=0, gated=0, bound=0)
@@ -304,7 +314,7 @@ def _fits_without_others(facts: GangFacts, context: _Context) -> bool | None:
     A search answers for the first gangs alone; that nodes are too small shows for each."""
     if facts.uid in context.plans:
         return context.plans[facts.uid] is not None
-    if facts.state not in IN_QUEUE:
+    if not facts.is_in_queue:
         return None
     observed = facts.queued.observed
     wanted = (item for role in observed.counts for item in observed.requests(role).items())
@@ -323,7 +333,7 @@ _RULES: Final = (
 
 def _rules(facts: GangFacts, context: _Context) -> tuple[str, ...]:
     """The rules that keep a gang from nodes: its own, else those of other pods."""
-    if facts.not_offered:
+    if facts.wait is WaitReason.NOT_OFFERED:
         return ("a volume, a resource claim or another rule that kube-scheduler checks",)
     if facts.uid not in context.ruled:
         return ()
@@ -333,17 +343,9 @@ def _rules(facts: GangFacts, context: _Context) -> tuple[str, ...]:
 
 
 def _reason(facts: GangFacts) -> str:
-    if facts.not_offered:
-        return f"job {facts.key} does not fit as a whole on the nodes offered"
-    if facts.refusal is not None:
-        return facts.refusal.answer.reason
-    return facts.queued.observed.waits_for
-
-
-def _cause(facts: GangFacts) -> Cause | None:
-    observed, refusal = facts.queued.observed, facts.refusal
-    if facts.not_offered:
-        return Cause.NOT_OFFERED
-    if refusal is not None:
-        return Cause.AS_A_WHOLE if refusal.answer == does_not_fit(observed.gang) else None
-    return Cause.LIST_EXCEEDS_JOB if observed.exceeds_job else None
+    if facts.wait is None:
+        return ""
+    detail = facts.queued.observed.waits_for if facts.wait is WaitReason.INCOMPLETE else ""
+    if facts.wait is WaitReason.NO_ROOM and facts.refusal is not None:
+        detail = facts.refusal.answer.reason
+    return sentence_of(facts.wait, str(facts.key), detail)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from extender.gang_report import GangReport, cause, for_users, wait_of
-from extender.gang_states import GangState
+from extender.gang_states import WaitReason, sentence_of
 from extender.job_events import JobNotice
 from extender.state.extender_state import ExtenderState
 from optimus.kube.contract import WAITING_EVENT
@@ -22,12 +22,12 @@ INCOMPLETE_SECONDS: Final = 60.0
 """The training operator creates pods one after the other; a gate may take a while."""
 
 _NOTICE_AFTER: Final = {
-    GangState.INCOMPLETE: INCOMPLETE_SECONDS,
-    GangState.WAITING: AFTER_SECONDS,
-    GangState.BACKING_OFF: AFTER_SECONDS,
-    GangState.PAUSED: AFTER_SECONDS,
+    WaitReason.INCOMPLETE: INCOMPLETE_SECONDS,
+    WaitReason.NO_ROOM: AFTER_SECONDS,
+    WaitReason.NOT_OFFERED: AFTER_SECONDS,
+    WaitReason.UNUSED: AFTER_SECONDS,
 }
-"""The other states last for moments."""
+"""The others last for moments."""
 
 
 def waiting_notices(
@@ -37,10 +37,10 @@ def waiting_notices(
 
     Those that would never fit come with a warning."""
     for report in (for_users(each, today) for each in reports):
-        after = _NOTICE_AFTER.get(report.state)
+        after = None if report.wait is None else _NOTICE_AFTER.get(report.wait)
         if after is None or report.uid in besides:
             continue
-        never = report.fits_without_other_jobs is False or report.state is GangState.PAUSED
+        never = report.fits_without_other_jobs is False or report.wait is WaitReason.UNUSED
         yield JobNotice(
             report.kind,
             report.namespace,
@@ -67,7 +67,8 @@ def half_placed_notices(state: ExtenderState, after_seconds: float) -> tuple[Job
 
 
 def _half_placed(state: ExtenderState, job_uid: str, after_seconds: float) -> JobNotice | None:
-    job, reason = state.cluster.jobs.get(job_uid), _why_not_whole(state, job_uid)
+    job = state.cluster.jobs.get(job_uid)
+    reason = "" if job is None else _why_not_whole(state, job_uid, str(job.key))
     if job is None or job.managed or not reason:
         return None
     pods = [pod for pod in state.cluster.pods_of(job_uid).values() if not pod.leaving]
@@ -92,17 +93,14 @@ def _half_placed(state: ExtenderState, job_uid: str, after_seconds: float) -> Jo
     )
 
 
-def _why_not_whole(state: ExtenderState, job_uid: str) -> str:
+def _why_not_whole(state: ExtenderState, job_uid: str, job: str) -> str:
     """Return why the rest of a gang is not planned; empty where it is, or is about to be."""
     refusal, not_offered = state.refusals.get(job_uid), state.offers.has_refused(job_uid)
     if refusal is not None and not not_offered:
         return refusal.answer.reason
     if job_uid in state.queue.paused:
-        return (
-            "what was reserved for it ended before kube-scheduler bound it; the Events of its pods"
-            " say why"
-        )
-    return "kube-scheduler does not offer nodes that hold it" if not_offered else ""
+        return sentence_of(WaitReason.UNUSED, job)
+    return sentence_of(WaitReason.NOT_OFFERED, job) if not_offered else ""
 
 
 _NOT_RECOGNIZED: Final = (

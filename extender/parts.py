@@ -26,11 +26,8 @@ class Callbacks(NamedTuple):
     gang_placed: Callable[[Sequence[Pod]], None] = lambda _: None
     """Gets the pods of a gang when all of them have a node."""
 
-    plan_now: Callable[[], None] | None = None
-    """Called when a call of kube-scheduler waits for a plan. Default: the planning thread wakes."""
-
     called_as_follower: Callable[[], None] = lambda: None
-    """Called when that happens while this process does not lead."""
+    """Called when kube-scheduler asks while this process does not lead."""
 
     count_searches: Callable[[int], object] = lambda _: None
     """Gets for how many waiting gangs a slice has searched for nodes."""
@@ -78,7 +75,6 @@ class Parts(NamedTuple):
         planner = Planner(
             state,
             settings.age_limit_seconds,
-            plan_now=calls.plan_now,
             called_as_follower=calls.called_as_follower,
             count_searches=calls.count_searches,
         )

@@ -8,7 +8,7 @@ pod.
 from collections.abc import Sequence
 
 from extender.parts import Parts
-from extender.planner.slices import SCORE_WAIT_SECONDS
+from extender.planner.slices import SCORE_SECONDS
 from optimus.kube.pods import Pod
 from optimus.placement.scoring import MAX_SCORE, free_room_scores, planned_scores
 from optimus.snapshot import ReplicaId
@@ -17,11 +17,10 @@ from optimus.snapshot import ReplicaId
 def score_nodes(parts: Parts, pod: Pod, names: Sequence[str]) -> dict[str, int]:
     """The score of each offered node."""
     if pod.replica is not None and _wants_plan(parts, pod, pod.replica, names):
-        parts.planner.wait_for_plan(pod.replica.job_uid, SCORE_WAIT_SECONDS)
+        parts.planner.plan_in_call(pod.replica.job_uid, SCORE_SECONDS)
     with parts.state.locked() as now:
         replica = pod.replica
         if replica is None or not parts.state.cluster.controls(pod):
-            parts.state.questions.record(pod, now.monotonic)
             kept, _ = parts.state.reservations.nodes_for(pod.resources, names, pod.priority)
             return dict.fromkeys(names, 0) | dict.fromkeys(kept, MAX_SCORE)
         parts.offers_check.scored(pod, now)
@@ -44,7 +43,7 @@ def _wants_plan(parts: Parts, pod: Pod, replica: ReplicaId, names: Sequence[str]
         parts.state.queue.ask(pod, early=True)
         if not parts.state.cluster.knows_gang_of(pod):
             return False
-        found = parts.gangs.offered(pod, names, now)
+        found = parts.gangs.offered(pod, names)
         return found is not None and found.observed.specs_known
 
 

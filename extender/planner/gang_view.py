@@ -3,9 +3,9 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final
 
+from extender.gang_states import WaitReason, why_unplanned
 from extender.planner.offers_check import OffersCheck
 from extender.planner.slices import Planner
 from extender.state.extender_state import ExtenderState
@@ -22,60 +22,28 @@ IN_VAIN_SECONDS: Final = 5.0
 """How long they are not waited for after that was in vain."""
 
 
-class Standing(Enum):
-    """Where a gang stands, from the point of view of one of its pods."""
-
-    NO_GANG = auto()
-    """The pod is of no training job."""
-    JUST_BOUND = auto()
-    """The same, and gangs were just bound on all nodes that have room for it."""
-    BOUND = auto()
-    RESCALING = auto()
-    """The pod is about to be deleted."""
-    PREEMPTING = auto()
-    """Pods that are about to end still take its nodes."""
-    PASSED = auto()
-    """A pod of a higher priority may be about to take them."""
-    AWAITED = auto()
-    """Pods of no job that were just answered may be about to take room of the gang, of which no pod
-    is placed yet: the others would be left without."""
-    PLANNED = auto()
-    """The pod's node is offered."""
-    PROBE = auto()
-    """The nominated node alone is offered, and it is not the pod's node, or not any more; or the
-    pod's node is full with others of its gang that were nominated there before."""
-    ORDERED = auto()
-    """The pod's node opens once others of its gang are bound."""
-    UNKNOWN = auto()
-    """Neither the pod nor its job says who belongs to the gang."""
-    CACHE_TOO_OLD = auto()
-    CHANGING = auto()
-    """It changes more often than its namespace may have looked at."""
-    INCOMPLETE = auto()
-    OFFERING = auto()
-    """kube-scheduler is to ask about each of its pods first."""
-    NOT_OFFERED = auto()
-    """It does not fit on the nodes that kube-scheduler offers."""
-    NOT_PLANNED = auto()
-    REFUSED = auto()
-
-
 @dataclass(frozen=True, slots=True)
 class GangView:
     """The gang of a pod that is asked about."""
 
-    standing: Standing
     nodes: tuple[str, ...] = ()
     """The pod's planned node; without a gang, the nodes with capacity that is not reserved."""
 
-    reason: str = ""
-    """Why it is not planned, where that differs from gang to gang."""
+    wait: WaitReason | None = None
+    """Why there is none."""
+
+    detail: str = ""
+    """The same in a sentence, where that differs from gang to gang."""
+
+    is_gang: bool = True
+    """Whether the pod is of a training job."""
 
 
-_BOUND: Final = GangView(Standing.BOUND)
-_JUST_BOUND: Final = "gangs were just bound on the nodes that have room: tried again soon"
-_AWAITED: Final = "pods that were just answered may take room of the job: tried again soon"
-_BEGINS: Final = "the extender begins to lead: tried again soon"
+_BOUND: Final = GangView(wait=WaitReason.BOUND)
+_JUST_BOUND: Final = GangView(wait=WaitReason.JUST_BOUND)
+_BEGINS: Final = GangView(
+    wait=WaitReason.JUST_BOUND, detail="the extender begins to lead: tried again soon"
+)
 
 
 class GangViews:
@@ -89,16 +57,16 @@ class GangViews:
         """The gang of a pod that is offered these nodes. Takes the lock."""
         with self._state.locked() as now:
             view = self._view(pod, names, now)
-        if view.reason == _BEGINS:
+        if view is _BEGINS:
             self._planner.notice_lead()
-        if view.standing not in _ANSWERED:
+        if view.wait not in _NOTHING_TO_DO:
             self._state.changes.notify()
         return view
 
-    def wait_for_plan(self, pod: Pod) -> None:
-        """Wait, without the lock, until the pod's gang is planned or refused; not for long."""
+    def plan(self, pod: Pod) -> None:
+        """Plan the pod's gang, without the lock but for moments; not for long."""
         assert pod.replica is not None
-        self._planner.wait_for_plan(pod.replica.job_uid)
+        self._planner.plan_in_call(pod.replica.job_uid)
 
     def wait_for_passing(self, pod: Pod, names: Sequence[str]) -> GangView:
         """Look again once no pod of no job may be about to take room of the gang; not for long, and
@@ -109,14 +77,14 @@ class GangViews:
             count = self._state.changes.count
             gang = self.look(pod, names)
             left = until - time.monotonic()
-            if gang.standing is not Standing.AWAITED:
+            if gang.wait is not WaitReason.PASSING_PODS:
                 return gang
             if left <= 0:
                 self._in_vain_until = max(self._in_vain_until, until + IN_VAIN_SECONDS)
                 return gang
             self._state.changes.wait(count, left)
 
-    def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
+    def offered(self, pod: Pod, names: Sequence[str]) -> QueuedGang | None:
         """The gang of a pod; which nodes the pod is offered is recorded where it was asked about to
         show that. Under the lock."""
         assert pod.replica is not None
@@ -124,7 +92,7 @@ class GangViews:
         queued = queue.find(pod.replica.job_uid)
         missing = () if queued is None else queue.pods_to_ask_about(queued.observed)
         if pod.uid in [each.uid for each in missing]:
-            return self._offers_check.record_offer(pod, names, now)
+            return self._offers_check.record_offer(pod, names)
         return queued
 
     def _view(self, pod: Pod, names: Sequence[str], now: Instant) -> GangView:
@@ -154,15 +122,15 @@ class GangViews:
         held = state.reservation_for(pod, replica)
         if held is not None and held.node in names:
             if self._may_lose_room(replica.job_uid, now):
-                return GangView(Standing.AWAITED, reason=_AWAITED)
+                return GangView(wait=WaitReason.PASSING_PODS)
             state.assume(pod, held, now)
-            return GangView(Standing.PLANNED, (held.node,))
+            return GangView((held.node,))
 
         # 4. A probe offers the nominated node alone. It is refused and causes no new plan: the
         # other nodes are missing from the list although they may suit the pod. kube-scheduler
         # offers all nodes next, in the same attempt.
         if list(names) == [pod.nominated_node]:
-            return GangView(Standing.PROBE)
+            return GangView(wait=WaitReason.PROBE)
         if held is not None:
             view = self._not_offered(pod, held, names, now)
             if view is not None:
@@ -180,26 +148,23 @@ class GangViews:
             # PodGroup none is bound before: it takes the node of another, where that is offered.
             taken = state.take_from_own_gang(pod, held, names) if pod.in_group else None
             if taken is None:
-                return GangView(Standing.ORDERED)
+                return GangView(wait=WaitReason.ORDER)
             state.assume(pod, taken, now)
-            return GangView(Standing.PLANNED, (taken.node,))
-        if held.node in self._offers_check.full_of_nominated(pod):
-            return GangView(Standing.PROBE)
+            return GangView((taken.node,))
         self._offers_check.rule_out(pod, held, names, now)
         return None
 
     def _passing(self, pod: Pod, names: Sequence[str], now: Instant) -> GangView:
         state = self._state
-        state.questions.record(pod, now.monotonic)
         kept, taken = state.reservations.nodes_for(pod.resources, names, pod.priority)
         if state.config.bind_gangs:
             if not state.leads and state.waits_to_lead(now):
-                return GangView(Standing.JUST_BOUND, reason=_BEGINS)
+                return _BEGINS
             full = state.unseen.full_for(pod, kept, now.monotonic)
             left = tuple(name for name in kept if name not in full) if full else kept
             if kept and not left:
                 state.unseen.not_passed(pod.uid)
-                return GangView(Standing.JUST_BOUND, reason=_JUST_BOUND)
+                return _JUST_BOUND
             kept, taken = left, tuple(name for name in taken if name not in full)
             if kept:
                 refused = {*names} - {*kept} if len(kept) < len(names) else ()
@@ -209,7 +174,7 @@ class GangViews:
         if taken:
             until = now.monotonic + state.config.reservation_seconds
             state.reservations.let_pass(pod.uid, pod.priority, taken, until)
-        return GangView(Standing.NO_GANG, kept)
+        return GangView(kept, is_gang=False)
 
     def _hindrance(self, pod: Pod, replica: ReplicaId, now: Instant) -> GangView | None:
         """Return why the pod gets no node, whatever is reserved for it."""
@@ -218,13 +183,13 @@ class GangViews:
         if known is not None and known.node is not None:
             return _BOUND
         if job_uid in state.cluster.rescales and state.rescales.is_leaving(job_uid, now.monotonic):
-            return GangView(Standing.RESCALING)
+            return GangView(wait=WaitReason.RESCALING)
         future = state.future_room
         if job_uid in future.awaited and future.awaits(job_uid) is not None:
-            return GangView(Standing.PREEMPTING)
+            return GangView(wait=WaitReason.PREEMPTING)
         reservations = state.reservations
         if reservations.passing and reservations.may_be_taken(job_uid, now.monotonic):
-            return GangView(Standing.PASSED)
+            return GangView(wait=WaitReason.PASSED)
         return None
 
     def _may_lose_room(self, job_uid: str, now: Instant) -> bool:
@@ -239,70 +204,53 @@ class GangViews:
     ) -> GangView:
         state, job_uid = self._state, replica.job_uid
         if not state.cluster.knows_gang_of(pod):
-            return GangView(Standing.UNKNOWN)
+            return GangView(wait=WaitReason.UNKNOWN)
         state.queue.ask(pod)
 
         # 5. On a cache that is too old no new plan is made: nodes may have been taken meanwhile.
         too_old = state.why_too_old()
         if too_old is not None:
-            return self._for_now(pod, Standing.CACHE_TOO_OLD, too_old)
+            return self._for_now(pod, WaitReason.CACHE_TOO_OLD, too_old)
 
         # 6. A gang waits until all its pods exist: until then their requests are not all known. It
         # is not looked at while its namespace is over its budget.
         if state.queue.defers(job_uid):
-            return self._for_now(pod, Standing.CHANGING)
-        queued = self.offered(pod, names, now)
+            return self._for_now(pod, WaitReason.CHANGING)
+        queued = self.offered(pod, names)
         if queued is None or not queued.observed.complete or replica not in queued.observed.pods:
-            reason = "" if queued is None else queued.observed.waits_for
-            return self._for_now(pod, Standing.INCOMPLETE, reason)
+            detail = "" if queued is None else queued.observed.waits_for
+            return self._for_now(pod, WaitReason.INCOMPLETE, detail)
 
-        # 7. No pod is answered before each was asked about, where kube-scheduler knows rules that a
-        # plan does not (some of the gang would be bound and the others could not), or where it has
-        # not asked about pods that capacity was reserved for. From the first back-off on the text
-        # is one, whether the pods are asked about again or not.
-        must_ask = bool(state.queue.pods_to_ask_about(queued.observed))
-        must_ask |= job_uid in state.offers.jobs and state.offers.waits(job_uid)
-        refusal = state.refusals.get(job_uid)
-        if (must_ask or refusal is not None) and state.offers.has_refused(job_uid):
-            return GangView(Standing.NOT_OFFERED)
-        if must_ask:
-            return GangView(Standing.OFFERING)
-        if refusal is not None:
-            return GangView(Standing.REFUSED, reason=refusal.answer.reason)
-        return self._to_be_planned(pod, queued, names, now)
-
-    def _for_now(self, pod: Pod, standing: Standing, reason: str = "") -> GangView:
-        """A refusal after which the pod is tried again once its users should read another."""
-        self._state.refused_for_now[pod.uid] = pod
-        return GangView(standing, reason=reason)
-
-    def _to_be_planned(
-        self, pod: Pod, queued: QueuedGang, names: Sequence[str], now: Instant
-    ) -> GangView:
-        # 8. The planner's thread plans it, after the gangs before it in the queue. What was
-        # reserved for a rescale was for other counts: the thread would reserve them again. A new
-        # leader reserves for rescales as it begins.
-        assert pod.replica is not None
-        state, job_uid = self._state, pod.replica.job_uid
+        # 7. It is planned, after the gangs before it in the queue, once the lock is free. What was
+        # reserved for a rescale was for other counts: these would be reserved again. A new leader
+        # reserves for rescales as it begins.
+        wait = why_unplanned(state, queued.observed)
+        if wait is WaitReason.NO_ROOM:
+            return GangView(wait=wait, detail=state.refusals[job_uid].answer.reason)
         is_rescaled = state.leads and job_uid in state.cluster.rescales
-        if is_rescaled and state.plan_at_once(queued, now):
-            held = state.reservations.ledger.get(pod.replica)
+        may_plan = wait is WaitReason.NOT_PLANNED and is_rescaled
+        if may_plan and state.plan_at_once(queued, now):
+            held = state.reservations.ledger.get(replica)
             if held is not None and held.node in names:
                 state.assume(pod, held, now)
-                return GangView(Standing.PLANNED, (held.node,))
-        return GangView(Standing.NOT_PLANNED)
+                return GangView((held.node,))
+        return GangView(wait=wait)
+
+    def _for_now(self, pod: Pod, wait: WaitReason, detail: str = "") -> GangView:
+        """A refusal after which the pod is tried again once its users should read another."""
+        self._state.refused_for_now[pod.uid] = pod
+        return GangView(wait=wait, detail=detail)
 
 
-_ANSWERED: Final = frozenset(
+_NOTHING_TO_DO: Final = frozenset(
     {
-        Standing.NO_GANG,
-        Standing.JUST_BOUND,
-        Standing.BOUND,
-        Standing.RESCALING,
-        Standing.PREEMPTING,
-        Standing.PASSED,
-        Standing.AWAITED,
-        Standing.PLANNED,
+        None,
+        WaitReason.JUST_BOUND,
+        WaitReason.BOUND,
+        WaitReason.RESCALING,
+        WaitReason.PREEMPTING,
+        WaitReason.PASSED,
+        WaitReason.PASSING_PODS,
     }
 )
 """Nothing is to be planned or requeued because of these."""

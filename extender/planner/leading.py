@@ -22,7 +22,7 @@ class Leading:
             self._state.leads, self._state.unled_since = True, None
             self._complete_gangs_bound_in_part(now)
             self._state.update_rescales(now)
-            self._state.waited_for.clear()  # they waited while nothing could be planned
+            self._state.tried_in_call.clear()  # nothing could be planned then
         self._state.changes.notify()
 
     def _complete_gangs_bound_in_part(self, now: Instant) -> None:

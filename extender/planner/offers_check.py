@@ -9,7 +9,6 @@ from optimus.kube.pods import Pod
 from optimus.placement.capacity import is_admitted
 from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
-from optimus.resources import NONE, Resources
 
 _LOG = logging.getLogger(__name__)
 
@@ -21,20 +20,16 @@ class OffersCheck:
         self._state = state
 
     def record_offer(
-        self, pod: Pod, names: Sequence[str], now: Instant, planned: str | None = None
+        self, pod: Pod, names: Sequence[str], planned: str | None = None
     ) -> QueuedGang | None:
         """Record which nodes a pod is not offered; gives its gang as it is then.
 
-        Nodes that are full with what is reserved for others, or with pods of its gang that are
-        nominated by an earlier plan, are not recorded as not offered.
-
-        kube-scheduler counts nominated pods too, and room that is released would stay unused."""
+        Nodes that are full with what is reserved for others are not recorded as not offered."""
         assert pod.replica is not None
         absent = self._state.cluster.nodes.keys() - names
         full = self._state.reservations.nodes_too_full(pod.resources, absent, pod.priority)
-        full |= self.full_of_nominated(pod)
         ruled_out = absent - full if planned is None else {*(absent - full), planned}
-        self._state.offers.record(pod, ruled_out, now.monotonic)
+        self._state.offers.record(pod, ruled_out)
         self._state.job_changed(pod.replica.job_uid)
         return self._state.queue.find(pod.replica.job_uid)
 
@@ -52,9 +47,6 @@ class OffersCheck:
         if list(names) == [pod.nominated_node]:
             return
         missing = self._missing(pod, names, now)
-        if missing is None and not {*self._nominated_beside(pod)}.issubset(names):
-            known.keep(pod.constraints, now.monotonic)  # they may hide a rule
-            return
         if known.record(pod.constraints, now.monotonic, is_complete=missing is None):
             self._offers_differ(pod, missing)
 
@@ -75,13 +67,13 @@ class OffersCheck:
         """A node that admits a pod, has had the room for a while, also beside all pods of no job
         that kube-scheduler may be binding there, and is not offered.
 
-        What is reserved for its own gang counts once any other pod of it is nominated, or is of its
-        PodGroup: kube-scheduler counts those that are, or that it has come to."""
+        What is reserved for its own gang counts where it is a PodGroup: kube-scheduler counts those
+        that it has come to."""
         assert pod.replica is not None
-        nodes, nominated = self._state.cluster.nodes, self._nominated_beside(pod)
-        own = None if pod.in_group or nominated else pod.replica.job_uid
+        nodes = self._state.cluster.nodes
+        own = None if pod.in_group else pod.replica.job_uid
         seen = self._state.unknown_rules.releases_seen(now.monotonic)
-        for name in sorted(nodes.keys() - names - self.full_of_nominated(pod)):
+        for name in sorted(nodes.keys() - names):
             if (
                 self._state.cluster.released_at.get(name, 0) <= seen
                 and is_admitted(nodes[name], pod.constraints)
@@ -93,27 +85,6 @@ class OffersCheck:
             ):
                 return name
         return None
-
-    def _nominated_beside(self, pod: Pod) -> dict[str, Resources]:
-        """By node, what is asked for by the other pods of a gang that are nominated there."""
-        assert pod.replica is not None
-        found: dict[str, Resources] = {}
-        for each in self._state.cluster.waiting_pods(pod.replica.job_uid):
-            node = each.nominated_node
-            if node in self._state.cluster.nodes and each.uid != pod.uid:  # it may be gone
-                found[node] = found.get(node, NONE) + each.resources
-        return found
-
-    def full_of_nominated(self, pod: Pod) -> set[str]:
-        """The nodes without room for a pod beside others of its gang that are nominated there: for
-        kube-scheduler they are full, whatever is planned by now."""
-        assert pod.replica is not None
-        left, job_uid = self._state.reservations.left, pod.replica.job_uid
-        return {
-            node
-            for node, taken in self._nominated_beside(pod).items()
-            if not pod.resources.fits_in(left(node, besides=job_uid) - taken)
-        }
 
     def _offers_differ(self, pod: Pod, missing: str | None) -> None:
         """Another thing is known about pods with these constraints."""
@@ -150,12 +121,12 @@ class OffersCheck:
         if pod.in_group:
             # None of it is bound: it is planned anew as a whole. Nodes that are full with others of
             # it are not offered either.
-            self.record_offer(pod, names, now, planned=held.node)
+            self.record_offer(pod, names, planned=held.node)
             self._state.break_plan(job_uid, also_assumed=True)
             return
         differs = self._state.offers.was_offered(job_uid, pod.uid)
         self._state.break_plan(job_uid)
-        self.record_offer(pod, names, now, planned=held.node)
+        self.record_offer(pod, names, planned=held.node)
         if differs:
             self._state.offers.offers_differ(
                 job_uid, now.monotonic, self._state.config.exclusion_seconds

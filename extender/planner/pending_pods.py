@@ -99,7 +99,7 @@ class PendingPods:
     def pods_to_ask_about(self) -> tuple[Pod, ...]:
         """The pods that wait to be offered nodes, so that their gang can be planned."""
         with self._state.locked() as now:
-            return self._state.queue.pods_to_requeue(now.monotonic)
+            return self._state.queue.pods_to_requeue(now)
 
     def still_pending(self, pod: Pod, node: str) -> bool:
         """Return whether a pod still waits, is planned on this node, and is not being bound."""

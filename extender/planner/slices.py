@@ -24,23 +24,34 @@ from optimus.placement.gang import Gang
 from optimus.placement.ledger import Reservation
 from optimus.placement.queue.backfill import FuturePlan, JobUsage, RunningJobs
 from optimus.placement.queue.order import Instant, QueueEntry
-from optimus.placement.queue.planning import PlannedGang, Planning, RefusedGang, Slice, Snapshot
+from optimus.placement.queue.planning import (
+    SLICE_SECONDS,
+    PlannedGang,
+    Planning,
+    RefusedGang,
+    Slice,
+    Snapshot,
+)
 from optimus.placement.queue.shortfall import GangRefusal
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
-WAIT_SECONDS: Final = 0.02
-"""How long a call of kube-scheduler waits for a gang to be planned that has just become complete.
-kube-scheduler has one scheduling thread: so each gang is waited for once."""
+CALL_SECONDS: Final = 0.1
+"""Processor time that a call of kube-scheduler takes to plan a gang and those before it in the
+queue. kube-scheduler has one scheduling thread: so it is taken once for each gang."""
 
-SCORE_WAIT_SECONDS: Final = 1.0
+SCORE_SECONDS: Final = 1.0
 """The same where kube-scheduler only asks for scores: it binds the pod next, plan or no plan."""
 
+MOST_WAITING: Final = 500
+"""Jobs with pods that wait, of which a call walks the queue; where more wait, the thread that plans
+walks it for many gangs at once."""
+
 PAUSE_SECONDS: Final = 0.025
-"""Between two slices, unless a call of kube-scheduler waits for one. Each looks at the jobs that
-events have changed since the last one: many events together cost little more than one."""
+"""Between two slices. Each looks at the jobs that events have changed since the last one: many
+events together cost little more than one."""
 
 SWITCH_SECONDS: Final = 0.0005
 """How long one thread of the process runs while others want to."""
@@ -57,23 +68,16 @@ class Planner:
         state: ExtenderState,
         age_limit_seconds: float,
         *,
-        plan_now: Callable[[], None] | None = None,
         called_as_follower: Callable[[], None] = lambda: None,
         count_searches: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """``plan_now`` is called when a call of kube-scheduler waits for a plan; by default it
-        wakes the thread that plans. ``called_as_follower`` is called when that happens while the
-        process does not lead: only a kube-scheduler that leads asks. ``count_searches`` gets for
-        how many waiting gangs a slice has searched for nodes."""
+        """``called_as_follower`` is called when kube-scheduler asks while the process does not
+        lead: only one that leads asks. ``count_searches`` gets for how many waiting gangs a slice
+        has searched for nodes."""
         self.state, self._count_searches = state, count_searches
-        self.urgent = threading.Event()
-        """Set while a call of kube-scheduler waits for a plan."""
-        self._plan_now, self._called_as_follower = plan_now or self.urgent.set, called_as_follower
+        self._called_as_follower = called_as_follower
         self._planning = Planning(state.rule, age_limit_seconds, time.thread_time)
-        self._one_slice, self._considered = threading.Lock(), threading.Condition(state.lock)
-        self._node_generation = -1
-        self.waits = True
-        """Whether calls wait for the thread that plans; not in a process without such a thread."""
+        self._one_slice, self._node_generation = threading.Lock(), -1
         self.future_plans: Mapping[str, FuturePlan] = {}
         """By job UID, where the gangs that close nodes will be placed; replaced, never changed."""
 
@@ -82,33 +86,39 @@ class Planner:
         while self.plan_slice():
             pass
 
-    def plan_slice(self) -> bool:
-        """Plan for some milliseconds; returns whether more gangs wait to be considered.
+    def plan_slice(self, seconds: float = SLICE_SECONDS, last: str | None = None) -> bool:
+        """Plan for so many seconds, about, down to the gang of the job ``last`` (a UID); returns
+        whether more gangs wait to be considered.
 
         Nothing is planned on caches that are too old, and nothing new is reserved."""
         if self.state.why_too_old() is not None:
             with self.state.locked() as now:
                 self.state.expire(now)
             return False
-        with self._one_slice:
-            # 1. What is waiting, and what is left.
-            self.urgent.clear()
-            with self.state.locked() as now:
-                self.state.expire(now)
-            self.state.reserve_for_rescales()
-            self._observe_changed()
-            with self.state.locked() as now:
-                self.state.unknown_rules.mark(now.monotonic, self.state.cluster.releases)
-                snapshot = self._snapshot(now)
-            # 2. Plans and refusals.
-            found = self._planning.plan(snapshot, self)
-            self._count_searches(found.searches)
-            # 3. What still holds.
-            with self.state.locked() as now:
-                whole = self._commit(snapshot, found, now)
-                if not found.more:
-                    self.future_plans = found.future_plans
-                self._considered.notify_all()
+        if not self._one_slice.acquire(timeout=-1 if last is None else seconds):
+            return False
+        try:
+            return self._plan_slice(seconds, last)
+        finally:
+            self._one_slice.release()
+
+    def _plan_slice(self, seconds: float, last: str | None) -> bool:
+        # 1. What is waiting, and what is left.
+        with self.state.locked() as now:
+            self.state.expire(now)
+        self.state.reserve_for_rescales()
+        self._observe_changed()
+        with self.state.locked() as now:
+            self.state.unknown_rules.mark(now.monotonic, self.state.cluster.releases)
+            snapshot = self._snapshot(now)
+        # 2. Plans and refusals.
+        found = self._planning.plan(snapshot, self, seconds=seconds, last=last)
+        self._count_searches(found.searches)
+        # 3. What still holds.
+        with self.state.locked() as now:
+            whole = self._commit(snapshot, found, now)
+            if not found.more:
+                self.future_plans = found.future_plans
         if found.answers:
             self.state.changes.notify()
         return found.more or not whole
@@ -206,49 +216,62 @@ class Planner:
             and not self.state.queue.is_held(queued.observed)
         )
 
-    def wait_for_plan(self, job_uid: str, limit_seconds: float = WAIT_SECONDS) -> None:
-        """Wait, without the lock, until a gang is planned or refused; once, and not for long."""
-        if self.state.why_too_old() is not None:
-            return  # no plan comes
-        with self.state.lock:
-            found = self.state.queue.find(job_uid)
-            namespace = "" if found is None else found.observed.gang.key.namespace
-            budgets = self._planning.budgets
-            deferred = bool(budgets.spent) and budgets.is_over(
-                namespace, self.state.clock().monotonic
-            )
-            if job_uid in self.state.waited_for or deferred:
-                return
-            self.state.waited_for.add(job_uid)
-        if not self.state.leads:
-            limit_seconds = self._begin_to_lead(limit_seconds)
-        self._plan_now()
-        self.state.changes.notify()
-        if not self.waits:
+    def plan_in_call(self, job_uid: str, seconds: float = CALL_SECONDS) -> None:
+        """Plan a gang about which kube-scheduler asks, after those before it in the queue, in the
+        thread of the call. Where that takes longer, the thread that plans goes on."""
+        if not self._may_plan_in_call(job_uid):
             return
-        with self._considered:
-            self._considered.wait_for(lambda: self._is_considered(job_uid), limit_seconds)
+        if self.state.leads or self._begins_to_lead():
+            until = time.thread_time() + seconds
+            while not self._is_considered(job_uid):
+                left = until - time.thread_time()
+                if left <= 0 or not self.plan_slice(left, job_uid):
+                    break
+        self.state.changes.notify()
+
+    def _may_plan_in_call(self, job_uid: str) -> bool:
+        """Return whether no call has tried to plan the gang as it is, nothing hinders it, and its
+        namespace is within its budget."""
+        state = self.state
+        if state.why_too_old() is not None:
+            return False
+        with state.lock:
+            found, budgets = state.queue.find(job_uid), self._planning.budgets
+            namespace = "" if found is None else found.observed.gang.key.namespace
+            if (
+                job_uid in state.tried_in_call
+                or len(state.cluster.waiting_jobs()) > MOST_WAITING
+                or (bool(budgets.spent) and budgets.is_over(namespace, state.clock().monotonic))
+            ):
+                return False
+            state.tried_in_call.add(job_uid)
+        return True
 
     def notice_lead(self) -> None:
         """kube-scheduler asks, so it seems to lead now."""
         self._called_as_follower()
         self.state.changes.notify()
 
-    def _begin_to_lead(self, limit_seconds: float) -> float:
-        """kube-scheduler asks, so it seems to lead now; returns how long to wait for a plan.
+    def _begins_to_lead(self) -> bool:
+        """kube-scheduler asks, so it seems to lead now: wait for that, once.
 
         Reading its Lease takes a while. Each pod that is refused meanwhile costs kube-scheduler a
         second attempt."""
-        self._called_as_follower()
+        self.notice_lead()
         if self.state.waited_to_lead:
-            return limit_seconds
-        self.state.waited_to_lead = True
-        return max(limit_seconds, LEAD_SECONDS)
+            return False
+        self.state.waited_to_lead, until = True, time.monotonic() + LEAD_SECONDS
+        while True:
+            count, left = self.state.changes.count, until - time.monotonic()
+            if self.state.leads or left <= 0:
+                return self.state.leads
+            self.state.changes.wait(count, left)
 
     def _is_considered(self, job_uid: str) -> bool:
-        found = self.state.queue.find(job_uid)
-        held = found is not None and self.state.queue.is_held(found.observed)
-        return held or job_uid in self.state.refusals
+        with self.state.lock:
+            found = self.state.queue.find(job_uid)
+            held = found is not None and self.state.queue.is_held(found.observed)
+            return held or job_uid in self.state.refusals
 
 
 class PlanningThread:
@@ -270,7 +293,6 @@ class PlanningThread:
     def stop(self, timeout_seconds: float = 5.0) -> None:
         """End the thread."""
         self._stopping.set()
-        self._planner.urgent.set()
         self._planner.state.changes.notify()
         if self._thread.is_alive():
             self._thread.join(timeout_seconds)
@@ -284,8 +306,8 @@ class PlanningThread:
             except Exception:  # noqa: BLE001 - the thread goes on: the next slice starts from what is there then
                 _LOG.exception("planning failed")
                 more = False
-            # Many events are handled together, unless a call waits for its gang's plan.
-            planner.urgent.wait(0.0 if more else PAUSE_SECONDS)
+            if not more:
+                self._stopping.wait(PAUSE_SECONDS)
 
 
 def _usage(

@@ -173,7 +173,6 @@ class EventHandlers:
             return  # a rescale deletes this pod: what is reserved is for its successor
         # Its room shows in the cluster now. The rest of its gang gets the time that it needs.
         state.reservations.release(replica)
-        state.questions.end_advance(replica.job_uid)
         state.end_pause(replica.job_uid)
         until = now + state.config.reservation_seconds
         state.reservations.ledger.extend(replica.job_uid, until)

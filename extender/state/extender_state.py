@@ -20,6 +20,7 @@ from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
 from extender.state.unseen_bindings import UnseenBindings
+from extender.state.unused_plans import UnusedPlans
 from optimus.jobs import Role
 from optimus.kube.pods import Pod
 from optimus.kube.store import Changes
@@ -34,6 +35,13 @@ _LOG = logging.getLogger(__name__)
 UNSEEN_SECONDS: Final = 60.0
 """A pod that kube-scheduler has asked about and that the watch has not shown for this long, or up
 to twice as long, was deleted before."""
+
+UNASKED_SECONDS: Final = 15.0
+"""How long a reservation lasts that is made before kube-scheduler has asked about any pod of the
+gang: it tries a requeued pod within its longest back-off, which is 10 s."""
+
+UNUSED_SECONDS: Final = 600.0
+"""How long a namespace gets no such reservation after one that kube-scheduler left unused."""
 
 MOST_UNLED_SECONDS: Final = 15.0
 """How long a process that kube-scheduler asks is expected to lead soon."""
@@ -96,7 +104,7 @@ class ExtenderState:
             self.unknown_rules,
             clock,
         )
-        self.questions, self.queue.schedulers = self.queue.questions, {config.scheduler_name}
+        self.unused_plans, self.queue.schedulers = UnusedPlans(), {config.scheduler_name}
         self.release_count = 0
         """How often everything was released: plans of an earlier time are void."""
         self.leads = self.waited_to_lead = False
@@ -105,8 +113,8 @@ class ExtenderState:
         """Since when kube-scheduler asks while this process does not lead."""
         self.refusals: dict[str, GangRefusal] = {}
         """By job UID, why gangs do not fit, as far as that is known."""
-        self.waited_for: set[str] = set()
-        """Jobs for whose plan a call of kube-scheduler has waited."""
+        self.tried_in_call: set[str] = set()
+        """Jobs whose gangs a call of kube-scheduler has tried to plan as they are."""
         self.answered_at: dict[str, float] = {}
         """By pod UID, when kube-scheduler was last answered with its planned node (monotonic)."""
         self.asked_at: dict[str, float] = {}
@@ -130,7 +138,7 @@ class ExtenderState:
     def job_changed(self, job_uid: str) -> None:
         """Drop what is cached about one job."""
         self.refusals.pop(job_uid, None)
-        self.waited_for.discard(job_uid)
+        self.tried_in_call.discard(job_uid)
         self.queue.changed(job_uid)
 
     def node_changed(self, node: str) -> None:
@@ -150,7 +158,9 @@ class ExtenderState:
         self.asked_at[pod.uid] = now.monotonic  # until it is answered with a node
         if self.queue.paused:
             self.queue.resume(replica.job_uid)
-        self._note_question(pod, now)
+        if self.queue.is_first_question(replica.job_uid):
+            until = now.monotonic + self.config.reservation_seconds
+            self.reservations.ledger.extend(replica.job_uid, until)
         node = self.reservations.assumed.get(replica)
         was_tried = node is not None and (not pod.in_group or self._is_answered_whole(replica))
         answered = [replica]
@@ -162,18 +172,14 @@ class ExtenderState:
             self.settled(each)
             if node is not None:
                 self.hold_assumed(each, now, self.config.reservation_seconds)
-        if (
-            node is not None
-            and was_tried
-            and self.offers.was_not_bound(replica, node, now.monotonic)
-        ):
+        if node is not None and was_tried and self.offers.was_not_bound(replica, node):
             _LOG.info(
                 "pod %s/%s: was not bound to node %s, repeatedly: the node is excluded",
                 pod.namespace,
                 pod.name,
                 node,
             )
-            self.offers.exclude(pod, node, now.monotonic)
+            self.offers.exclude(pod, node)
             self.break_plan(replica.job_uid)
             self._pause(replica.job_uid, now, until_asked=False)
 
@@ -182,17 +188,18 @@ class ExtenderState:
         pods, assumed = self.cluster.waiting_pods(replica.job_uid), self.reservations.assumed
         return all(each.replica in assumed for each in pods)
 
-    def _note_question(self, pod: Pod, now: Instant) -> None:
-        assert pod.replica is not None
-        if self.questions.record(pod, now.monotonic):
-            until = now.monotonic + self.config.reservation_seconds
-            self.reservations.ledger.extend(pod.replica.job_uid, until)
-
     def _pause(self, job_uid: str, now: Instant, *, until_asked: bool) -> None:
         """What was reserved for a gang was not used: reserve nothing for a while, longer each time,
         or until kube-scheduler asks about a pod (a volume may be missing)."""
-        waiting = self.cluster.waiting_pods(job_uid)
-        seconds = self.questions.unused(job_uid, waiting, now.monotonic)
+        if job_uid not in self.queue.asked:
+            seconds, kept = 0.0, self.queue.unplanned_until.items()
+            namespaces = {pod.namespace for pod in self.cluster.waiting_pods(job_uid)}
+            self.queue.unplanned_until = {
+                **{name: until for name, until in kept if until > now.monotonic},
+                **dict.fromkeys(namespaces, now.monotonic + UNUSED_SECONDS),
+            }
+        else:
+            seconds = self.unused_plans.unused(job_uid, now.monotonic)
         if seconds:
             self.queue.paused[job_uid] = now.monotonic + seconds
         elif until_asked:
@@ -200,7 +207,7 @@ class ExtenderState:
 
     def end_pause(self, job_uid: str) -> None:
         """A pod of the job is bound, or what kept its pods from being bound has changed."""
-        self.questions.used(job_uid)
+        self.unused_plans.used(job_uid)
         if self.queue.paused.get(job_uid) != float("inf"):
             self.queue.paused.pop(job_uid, None)
 
@@ -266,8 +273,8 @@ class ExtenderState:
         """A pod is bound or gone: drop the answers about it."""
         self.settled(replica)
         self.queue.forget_unseen(replica.job_uid)
-        self.offers.forget_pod(replica.job_uid, pod.uid)
-        self.questions.forget_pod(replica.job_uid, pod.uid)
+        if pod.node is None:
+            self.offers.forget_pod(replica.job_uid, pod.uid)
         if not self.cluster.waiting_count(replica.job_uid):
             self.offers.forget(replica.job_uid)
         self.answered_at.pop(pod.uid, None)
@@ -293,7 +300,7 @@ class ExtenderState:
         self.job_changed(job_uid)
         self.offers.forget(job_uid)
         self.queue.forget(job_uid)
-        self.questions.forget(job_uid)
+        self.unused_plans.used(job_uid)
         self.future_room.forget(job_uid)
         self.cluster.forecasts.pop(job_uid, None)
         self.cluster.set_avoided(job_uid, {})
@@ -312,7 +319,6 @@ class ExtenderState:
             for job_uid in self.offers.expire(now.monotonic):
                 self.job_changed(job_uid)
             self.changes.notify()
-        self._extend_advances(now)
         is_due = now.monotonic >= self.reservations.ledger.next_expiry  # seldom
         expired = self.reservations.expire(now.monotonic) if is_due else ()
         if expired or (self.queue.paused and self.queue.end_pauses(now.monotonic)):
@@ -323,17 +329,12 @@ class ExtenderState:
                 answered = pod.uid in self.answered_at and not pod.in_group
                 if pod.replica == held.replica and answered:
                     # kube-scheduler got this node and did not bind the pod: try another one.
-                    self.offers.exclude(pod, held.node, now.monotonic)
+                    self.offers.exclude(pod, held.node)
                     self.job_changed(held.replica.job_uid)
         for job_uid in {held.replica.job_uid for held in expired}:
             _LOG.warning("job %s: reservations ended before all its pods were bound", job_uid)
             self.rescales.plan_again(job_uid)
             self._pause(job_uid, now, until_asked=True)
-
-    def _extend_advances(self, now: Instant) -> None:
-        if now.monotonic >= self.questions.next_end:
-            for job_uid, until in self.questions.extend_advances(now.monotonic).items():
-                self.reservations.ledger.extend(job_uid, until)
 
     def _forget_unseen(self) -> None:
         """Drop what was recorded of pods and jobs that no watch shows: no event will end it."""
@@ -344,7 +345,6 @@ class ExtenderState:
             self.answered_at,
             self.unseen.answered,
             self.refused_for_now,
-            self.questions.asked,
         )
         unseen = {uid for recorded in by_pod for uid in recorded.keys() - pods.keys()}
         waiting = self.queue.unseen_pods()
@@ -479,14 +479,10 @@ class ExtenderState:
 
     def _end_of(self, gang: Gang, now: Instant) -> float:
         """Return when a gang's reservation ends: sooner where nothing of it is placed yet and
-        kube-scheduler has not asked about every pod."""
-        job_uid, longest = gang.job_uid, self.config.reservation_seconds
-        is_rescaled, is_early = job_uid in self.cluster.rescales, self.queue.asked.get(job_uid)
-        if gang.is_in_part or is_rescaled or is_early:
-            self.questions.end_advance(job_uid)
-            return now.monotonic + longest
-        pods = self.cluster.waiting_pods(job_uid)
-        return self.questions.begin_advance(job_uid, pods, now.monotonic, longest)
+        kube-scheduler has not asked about it."""
+        seconds = self.config.reservation_seconds
+        is_asked = self.queue.is_asked(gang)
+        return now.monotonic + (seconds if is_asked else min(seconds, UNASKED_SECONDS))
 
     def hold_future(
         self, gang: Gang, placement: Placement, awaited: Awaited, expires_at: float

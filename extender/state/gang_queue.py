@@ -8,8 +8,7 @@ from typing import Final
 
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.gang_membership import Known, ObservedGang, observe_gang
-from extender.state.offers import Offers
-from extender.state.questions import Questions
+from extender.state.offers import Offers, asked_as
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
@@ -64,7 +63,7 @@ class GangQueue:
     ) -> None:
         self._cluster, self._reservations, self._rescales = cluster, reservations, rescales
         self._offers, self._unknown_rules = offers, unknown_rules
-        self._clock, self._budgets, self.questions = clock, NamespaceBudgets(), Questions()
+        self._clock, self._budgets = clock, NamespaceBudgets()
         self.cached: dict[str, QueuedGang | None] = {}
         """By job UID. Whoever changes a job's pods, assumed replicas or offers drops it."""
         self.paused: dict[str, float] = {}
@@ -73,6 +72,9 @@ class GangQueue:
         self.asked: dict[str, bool] = {}
         """Jobs that kube-scheduler has asked about; true: also to be planned before all their pods
         exist."""
+        self.unplanned_until: dict[str, float] = {}
+        """By namespace, until when (monotonic) its gangs are planned only once they were asked
+        about: a plan that was made before was not used."""
         self.schedulers: set[str] = set()
         """The names of the schedulers that ask this process: profiles of one kube-scheduler."""
         self._unseen: dict[str, Pod] = {}
@@ -126,7 +128,7 @@ class GangQueue:
             if self._is_reserved(job_uid) and not self.asked.get(job_uid, False):
                 continue  # asked about early, a gang is planned before all its pods exist
             found = self.find(job_uid)
-            if found is not None and self._is_plannable(found.observed):
+            if found is not None and self._is_plannable(found.observed, now.monotonic):
                 queued.append(found)
         return queued
 
@@ -134,6 +136,12 @@ class GangQueue:
         """A job's pods or offers have changed."""
         self.cached.pop(job_uid, None)
         self._reservations.touch(job_uid)
+
+    def is_first_question(self, job_uid: str) -> bool:
+        """Record that kube-scheduler asks about a pod of a job; returns whether it never has."""
+        is_first = job_uid not in self.asked
+        self.asked.setdefault(job_uid, False)
+        return is_first
 
     def resume(self, job_uid: str) -> None:
         """kube-scheduler asks about a pod of a job whose reservations ran out."""
@@ -158,9 +166,16 @@ class GangQueue:
                 whole_jobs.add(job_uid)
         return job_uid in whole_jobs
 
-    def _is_plannable(self, observed: ObservedGang) -> bool:
+    def is_asked(self, gang: Gang) -> bool:
+        """Whether kube-scheduler has asked about a gang, or need not have."""
+        job_uid = gang.job_uid
+        return job_uid in self.asked or job_uid in self._cluster.rescales or gang.is_in_part
+
+    def _is_plannable(self, observed: ObservedGang, now: float) -> bool:
+        is_ahead = now < self.unplanned_until.get(observed.gang.key.namespace, now)
         return (
             observed.specs_known
+            and (not is_ahead or self.is_asked(observed.gang))
             and not self.is_held(observed)
             and not self._offers.waits(observed.gang.job_uid)
             and not self.pods_to_ask_about(observed)
@@ -171,21 +186,12 @@ class GangQueue:
 
         None of a PodGroup: it stops at the first that is refused, and binds none before it has
         been answered for all. A plan is simply tried."""
-        missing = self.not_offered_yet(observed) or self._not_asked_yet(observed)
+        missing = self.not_offered_yet(observed)
         return () if missing and observed.in_group else missing
 
-    def _not_asked_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
-        """The waiting pods that kube-scheduler has never asked about, where it has to: nothing of
-        the gang is placed yet, and its namespace has no advance."""
-        gang = observed.gang
-        if self.questions.has_advance(gang.key.namespace, self._clock().monotonic):
-            return ()  # as nearly always
-        if gang.job_uid in self._cluster.rescales or any(each.node for each in gang.members):
-            return ()
-        return self.questions.not_asked(filter(is_waiting, observed.pods.values()))
-
     def not_offered_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
-        """The waiting pods that are to be offered nodes before any pod of the gang is answered."""
+        """The waiting pods that are to be offered nodes before any pod of the gang is answered:
+        those of which none like it was."""
         job_uid, assumed = observed.gang.job_uid, self._reservations.assumed
         if not (
             observed.beyond_plan
@@ -193,12 +199,12 @@ class GangQueue:
             or self._may_have_unknown_rules(observed)
         ):
             return ()
+        pods, offers = sorted(observed.pods.items()), self._offers
+        known = {asked_as(pod) for _, pod in pods if offers.was_offered(job_uid, pod.uid)}
         return tuple(
             pod
-            for replica, pod in sorted(observed.pods.items())
-            if is_waiting(pod)
-            and replica not in assumed
-            and not self._offers.was_offered(job_uid, pod.uid)
+            for replica, pod in pods
+            if is_waiting(pod) and replica not in assumed and asked_as(pod) not in known
         )
 
     def _may_have_unknown_rules(self, observed: ObservedGang) -> bool:
@@ -208,10 +214,9 @@ class GangQueue:
         may_apply = self._unknown_rules.may_apply
         return any(may_apply(constraints) for constraints in observed.constraints)
 
-    def pods_to_requeue(self, now: float) -> tuple[Pod, ...]:
-        """The pods that kube-scheduler has to be made to ask about; it asks about new ones itself.
-
-        ``now`` is monotonic."""
+    def pods_to_requeue(self, now: Instant) -> tuple[Pod, ...]:
+        """The pods that kube-scheduler has to be made to ask about; it asks about new ones
+        itself."""
         pods: list[Pod] = []
         for job_uid in self._cluster.waiting_jobs():
             if job_uid in self.paused or self._is_reserved(job_uid):
@@ -220,12 +225,8 @@ class GangQueue:
             if found is None or not found.observed.complete:
                 continue
             missing = self.pods_to_ask_about(found.observed)
-            if (
-                missing
-                and not self.is_held(found.observed)
-                and now - self._offers.begin(job_uid, now) >= NEW_POD_SECONDS
-            ):
-                pods += missing
+            if missing and not self.is_held(found.observed):
+                pods += (pod for pod in missing if now.epoch - pod.created_at >= NEW_POD_SECONDS)
         return tuple(pods)
 
     def find(self, job_uid: str) -> QueuedGang | None:

@@ -2,11 +2,11 @@
 
 kube-scheduler checks rules that a plan does not know (volumes, resource claims, other plugins): it
 leaves out the nodes that break them. Once a planned node of a gang was not offered, or where a pod
-has such rules visibly, every waiting pod of the gang is asked about before any is answered: each is
-refused once, while the nodes that it is not offered are recorded for pods like it. It is then
-planned on the others. Where it does not fit there, that holds for 1, 2, 4 ... 60 s, and then
-asked again: often it takes moments only, since kube-scheduler had not seen yet that room
-appeared. What is recorded of a node ends when the node changes.
+has such rules visibly, kube-scheduler is asked about a waiting pod of each shape before any is
+answered: it is refused once, while the nodes that it is not offered are recorded for pods like it.
+The gang is then planned on the others. Where it does not fit there, that holds for 1, 2, 4 ... 60
+s, and then asked again: often it takes moments only, since kube-scheduler had not seen yet that
+room appeared. What is recorded of a node ends when the node changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,11 +42,14 @@ def shape_of(pod: Pod) -> PodShape:
     return PodShape(pod.replica.role, pod.resources, pod.constraints, pod.rules)
 
 
+def asked_as(pod: Pod) -> object:
+    """Equal for pods of a gang of which kube-scheduler is asked about one: those of one shape, but
+    for pods with rules that do not show in it."""
+    return pod.uid if pod.beyond_plan else shape_of(pod)
+
+
 @dataclass(slots=True)
 class _JobOffers:
-    since: float
-    """Since when its pods are to be asked about."""
-
     asks: bool = False
     absent: dict[PodShape, set[str]] = field(default_factory=dict)
     frozen: dict[PodShape, frozenset[str]] = field(default_factory=dict)
@@ -83,7 +86,7 @@ class Offers:
         return known.frozen.copy()
 
     def asks(self, job_uid: str) -> bool:
-        """Return whether all pods of the job are to be offered nodes before any is answered."""
+        """Return whether pods of the job are to be offered nodes before any is answered."""
         known = self.jobs.get(job_uid)
         return known is not None and known.asks
 
@@ -97,10 +100,6 @@ class Offers:
         known = self.jobs.get(job_uid)
         return known is not None and known.refusals > 0
 
-    def begin(self, job_uid: str, now: float) -> float:
-        """Since when the job's pods are asked about; minus infinity: again after a back-off."""
-        return self._of(job_uid, now).since
-
     def waits(self, job_uid: str) -> bool:
         """Whether what the job is offered changes so often that it is not planned for a while."""
         known = self.jobs.get(job_uid)
@@ -111,26 +110,26 @@ class Offers:
         known = self.jobs.get(job_uid)
         return None if known is None or known.until == _FOREVER else known.until
 
-    def record(self, pod: Pod, absent: Iterable[str], now: float) -> None:
+    def record(self, pod: Pod, absent: Iterable[str]) -> None:
         """A pod was offered all nodes but ``absent``: its job's pods are asked about."""
         assert pod.replica is not None
-        known = self._of(pod.replica.job_uid, now)
+        known = self._of(pod.replica.job_uid)
         known.asks = True
         known.offered.add(pod.uid)
         self._exclude(known, shape_of(pod), absent)
 
-    def exclude(self, pod: Pod, node: str, now: float) -> None:
+    def exclude(self, pod: Pod, node: str) -> None:
         """A node was answered for a pod and it was not bound there: take it as not offered."""
         assert pod.replica is not None
-        self._exclude(self._of(pod.replica.job_uid, now), shape_of(pod), (node,))
+        self._exclude(self._of(pod.replica.job_uid), shape_of(pod), (node,))
 
     def _exclude(self, known: _JobOffers, shape: PodShape, nodes: Iterable[str]) -> None:
         known.absent.setdefault(shape, set()).update(nodes)
         known.frozen.pop(shape, None)
 
-    def was_not_bound(self, replica: ReplicaId, node: str, now: float) -> bool:
+    def was_not_bound(self, replica: ReplicaId, node: str) -> bool:
         """A pod was answered with the node and is not bound there; whether once too often."""
-        unbound_answers = self._of(replica.job_uid, now).unbound_answers
+        unbound_answers = self._of(replica.job_uid).unbound_answers
         times = unbound_answers[replica, node] = min(
             unbound_answers.get((replica, node), 0) + 1, MOST_ANSWERS
         )
@@ -147,7 +146,7 @@ class Offers:
     def offers_differ(self, job_uid: str, now: float, longest_seconds: float) -> None:
         """A node that was offered before is not offered now: nothing is planned for a while."""
         self.does_not_fit(job_uid, now, longest_seconds)
-        self._of(job_uid, now).waits = True
+        self._of(job_uid).waits = True
 
     def expire(self, now: float) -> tuple[str, ...]:
         """The jobs whose back-off has ended: their pods are asked about again."""
@@ -155,7 +154,7 @@ class Offers:
         for uid in ended:
             known = self.jobs[uid]
             known.absent, known.frozen, known.offered = {}, {}, set()
-            known.until, known.since, known.waits = _FOREVER, -_FOREVER, False
+            known.until, known.waits = _FOREVER, False
         self.next_end = min((known.until for known in self.jobs.values()), default=_FOREVER)
         return ended
 
@@ -176,7 +175,7 @@ class Offers:
         return tuple(concerned)
 
     def forget_pod(self, job_uid: str, pod_uid: str) -> None:
-        """A pod is bound or gone."""
+        """A pod is gone; what one that is bound was offered holds for those like it."""
         known = self.jobs.get(job_uid)
         if known is not None:
             known.offered.discard(pod_uid)
@@ -185,5 +184,5 @@ class Offers:
         """A job has changed or is gone."""
         self.jobs.pop(job_uid, None)
 
-    def _of(self, job_uid: str, now: float) -> _JobOffers:
-        return self.jobs.setdefault(job_uid, _JobOffers(now))
+    def _of(self, job_uid: str) -> _JobOffers:
+        return self.jobs.setdefault(job_uid, _JobOffers())

@@ -68,13 +68,6 @@ class UnknownRules:
         self.last[constraints] = Compared(is_complete, now + wait)
         return last is None or last.is_complete != is_complete
 
-    def keep(self, constraints: NodeConstraints, now: float) -> None:
-        """A list that was due to be compared shows nothing: the last result holds a little longer,
-        if there was one."""
-        last = self.last.get(constraints)
-        if last is not None:
-            self.last[constraints] = last._replace(recheck_at=now + RECHECK_SECONDS)
-
     def may_apply(self, constraints: NodeConstraints) -> bool:
         """Return whether a node was missing from the last list."""
         last = self.last.get(constraints)

@@ -85,10 +85,6 @@ class DriverConfig:
     measures: bool = True
     """Whether speeds are measured, by profiling runs and exploratory moves."""
 
-    early_after_each_run: bool = False
-    """Whether each single measurement brings an interval forward: the end of any profiling run and
-    the begin of an exploratory move. By default only the end of a job's last run does."""
-
     expects: bool = True
     """Whether a job without a forecast is decided by what is to be expected of it."""
 
@@ -337,17 +333,17 @@ class IntervalDriver:
     def _phases(
         self, cluster: ManagedCluster, timer: float, histories: _Histories, *, decides: bool
     ) -> Iterator[Instruction]:
-        config = self._config
-        if decides and config.early_after_each_run:
-            yield from self._end_runs(cluster, histories)
+        # 1. Decide all counts, where an interval is due
         if decides and self._is_due(cluster, timer, histories):
             self.state.planned_at = timer
             yield from self._decide(cluster, histories)
+        # 2. Begin what was decided and has its capacity
         if self.state.pending:
             yield from self._begin_pending(cluster, histories)
-        if decides and not config.early_after_each_run:
+        # 3. End the measurements that are done, and begin the next
+        if decides:
             yield from self._end_runs(cluster, histories)
-        if decides and config.measures:
+        if decides and self._config.measures:
             yield from self._profile(cluster, histories)
 
     def next_interval_at(self, cluster: ManagedCluster) -> float:
@@ -564,13 +560,11 @@ class IntervalDriver:
         resumes = {each.uid for each in plan.decisions if each.action is Action.RESUME}
         state.resuming = {uid: state.resuming.get(uid, state.intervals) for uid in resumes}
         state.promised = self._promised(cluster, plan)
-        before = self._early_interval_trigger(cluster, histories)
         yield IntervalDecided(plan)
         state.memory = memory
         if self._config.measures:
             yield from self._explore(cluster, MeasuredJobs(progress, histories), plan.interval_id)
-        after = self._early_interval_trigger(cluster, histories)
-        state.planned_for = before if self._config.early_after_each_run else after
+        state.planned_for = self._early_interval_trigger(cluster, histories)
 
     @property
     def _stops_together(self) -> bool:

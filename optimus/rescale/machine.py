@@ -174,9 +174,11 @@ class Rescale:
 
     lost_seconds: float = 0.0
     fits_at: float | None = None
-    """When the target was last found to fit; ``lacks_room``: it did not, the last time."""
+    """When the target was last found to fit, before the job was stopped."""
 
     lacks_room: bool = False
+    """Whether its pods were not placed, and what they need was not free the last time."""
+
     asked_at: float = -math.inf
     asked_in_time: bool = False
     """Whether it was asked before the pods' time to be placed is over."""
@@ -211,12 +213,7 @@ class Rescale:
     @property
     def misses_checkpoint(self) -> bool:
         """Whether it waits for a checkpoint and nothing else."""
-        return self.needs_checkpoint and self.may_stop and not self.lacks_room
-
-    @property
-    def asks_again_at(self) -> float:
-        """When it looks for capacity again that it lacked."""
-        return self.asked_at + _ROOM_SECONDS if self.lacks_room else math.inf
+        return self.needs_checkpoint and self.may_stop
 
 
 Advance = tuple[Rescale, tuple[Instruction, ...]]
@@ -412,7 +409,7 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
         return _finish(state, Outcome.USER, "its user suspended it or changed its counts")
     if state.unwanted is not None:
         return _finish(state, Outcome.USER, state.unwanted)
-    if not state.may_stop or (state.lacks_room and observed.at < state.asks_again_at):
+    if not state.may_stop:
         return state, ()
     fresh_seconds, since = config.fresh_seconds, state.checkpoint_since
     if not state.needs_checkpoint or is_fresh_checkpoint(since, observed.at, fresh_seconds):
@@ -657,8 +654,10 @@ def _counts_found(state: Rescale, found: CountsFound) -> Advance:
         return state, ()
     if record.step is Step.CHECKPOINT:
         if not found.target_fits:
-            return replace(state, lacks_room=True, asked_at=found.at), ()
-        return replace(state, fits_at=found.at, lacks_room=False), (Observe(uncached=False),)
+            # While it waited, the job would keep what it has borrowed from those that wait.
+            why = f"there is no room for {record.target} any more: it is decided again"
+            return _finish(state, Outcome.ABANDONED, why)
+        return replace(state, fits_at=found.at), (Observe(uncached=False),)
     if record.step in (Step.EMPTY, Step.RESUME):
         # It must be resumed in any case: what it keeps is reserved for it.
         record = replace(record, returns_to=found.counts or record.kept)

@@ -13,6 +13,7 @@ from optimus.allocation import Policy
 from optimus.allocation.options import Options
 from optimus.errors import NotReady
 from optimus.interval import Strategies
+from optimus.interval.driver import DriverConfig
 from optimus.jobs import Job
 from optimus.models.forecast import ForecastFn
 from optimus.models.speed.curve import SpeedForm
@@ -29,7 +30,6 @@ from optimus.simulator.forecasts import (
 from optimus.simulator.scheduler import (
     LoopConfig,
     SimulatedScheduler,
-    live_driver,
     rounds_driver,
 )
 from optimus.simulator.speeds import EmptyCluster
@@ -157,7 +157,7 @@ def preset(
         name=name,
         policy=policy,
         placement=placement or PLACEMENT_RULES[policy.traits.placed_by],
-        loop=LoopConfig(driver=live_driver(measures=measures))
+        loop=LoopConfig(driver=DriverConfig(measures=measures))
         if is_live
         else LoopConfig(driver=rounds_driver(policy.traits)),
         forecasts=forecasts,

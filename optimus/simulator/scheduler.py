@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from optimus import lifecycle
 from optimus.allocation import PolicyTraits
 from optimus.allocation.policy import Service, grants
-from optimus.interval import Action, IntervalConfig, IntervalPlan, Strategies
+from optimus.interval import Action, IntervalPlan, Strategies
 from optimus.interval.capacity_plan import CapacityPlan, Claim, claims_of
 from optimus.interval.driver import (
     ROUND_SLACK,
@@ -49,18 +49,6 @@ from optimus.simulator.speeds import EmptyCluster
 from optimus.snapshot import ClusterSnapshot
 
 
-def live_driver(
-    *, interval: IntervalConfig | None = None, measures: bool = True, expects: bool = True
-) -> DriverConfig:
-    """The driver's settings in the simulator: its pods are placed when a rescale begins."""
-    return DriverConfig(
-        interval=interval or IntervalConfig(),
-        measures=measures,
-        expects=expects,
-        early_after_each_run=True,
-    )
-
-
 def rounds_driver(traits: PolicyTraits) -> DriverConfig:
     """The driver's settings for a policy that decides all counts anew. One that never resizes a job
     goes by what is expected of it: a speed model needs several counts."""
@@ -76,7 +64,7 @@ def rounds_driver(traits: PolicyTraits) -> DriverConfig:
 class LoopConfig:
     """The product's settings; the defaults are its own."""
 
-    driver: DriverConfig = field(default_factory=live_driver)
+    driver: DriverConfig = field(default_factory=DriverConfig)
 
     tick_seconds: float = 2.0
     """Least seconds between two looks at the cluster."""
@@ -177,7 +165,7 @@ class SimulatedScheduler:
         if not view.managed:
             return math.inf
         runs = (self._run_ends_at(state, cluster.now) for state in view.managed.values())
-        waits = (self._wait_ends_at(state, cluster.now) for state in view.managed.values())
+        waits = (self._withdrawn_at(state) for state in view.managed.values())
         due = min([self._driver.next_interval_at(view), self._look_due, *runs, *waits])
         return max(due, earliest)
 
@@ -317,13 +305,6 @@ class SimulatedScheduler:
             return math.inf
         stale_seconds = STALE_INTERVALS * self._config.driver.interval_seconds
         return state.rescale.withdrawn_at(stale_seconds, missed=state.missed_at is not None)
-
-    def _wait_ends_at(self, state: JobState, now: float) -> float:
-        """When a rescale that waits is withdrawn, or looks for capacity again that it lacked."""
-        if state.rescale is None:
-            return math.inf
-        again_at, withdrawn_at = state.rescale.asks_again_at, self._withdrawn_at(state)
-        return min(again_at, withdrawn_at) if again_at > now else withdrawn_at
 
     def _skip_empty_intervals(self, now: float) -> None:
         """Counts the intervals that passed while there was no job."""

@@ -136,8 +136,10 @@ class Planning:
         reader: ClusterReader,
         *,
         seconds: float = SLICE_SECONDS,
+        last: str | None = None,
     ) -> Slice:
-        """Plan gangs in order, for about so many seconds; at least one."""
+        """Plan gangs in order, for about so many seconds, at least one, down to that of the job
+        ``last`` (a UID)."""
         self._update(snapshot)
         epoch, limit = snapshot.now.epoch, self._age_limit
         queue = self._in_order(snapshot)
@@ -150,7 +152,9 @@ class Planning:
             if each.waiting.in_part or each.waiting.waited_seconds(epoch) > limit
         ]
         self._backfill.begin(first, snapshot.now)
-        for queued in queue:
+        uids = [] if last is None else [each.waiting.job_uid for each in queue]
+        end = uids.index(last) + 1 if last in uids else len(queue)
+        for queued in queue[:end]:
             job_uid = queued.waiting.job_uid
             known = snapshot.refusals.get(job_uid)
             if known is None and self._rests(queued.gang) and not walk.is_known(queued.gang):
@@ -173,7 +177,7 @@ class Planning:
                     future_plans[job_uid] = plan
                     walk.close(plan)
         self._before = walk.before
-        return Slice(walk.answers, False, future_plans, walk.searches)
+        return Slice(walk.answers, end < len(queue), future_plans, walk.searches)
 
     def _note_cost(self, gang: Gang, took: float, now: Instant, refused: bool) -> None:
         """Charge a long search to its namespace, or to those whose pods' rules alone make it long;

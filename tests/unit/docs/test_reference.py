@@ -8,7 +8,7 @@ from typing import Any, Final
 import autoscaler.settings
 import extender.settings
 from docs.generate_reference import PAGE, generated
-from extender.filter import REFUSALS
+from extender.gang_states import SENTENCES
 from optimus.cli import job_table
 from optimus.kube.contract import WAITING_EVENT, Annotation, Phase
 from optimus.placement import PLACEMENT_RULES
@@ -96,6 +96,6 @@ def test_every_policy_and_placement_rule_is_named_where_it_is_chosen() -> None:
 def test_every_sentence_of_a_refused_pod_is_in_the_extender_s_page() -> None:
     rows = page("docs/extender-protocol.md").rows("Reasons of a refused pod")
     documented = "\n".join(" ".join(row) for row in rows)
-    for sentence, _ in REFUSALS.values():
+    for sentence in SENTENCES.values():
         pattern = re.sub(r"\\{\w+\\}", ".+", re.escape(sentence))
         assert re.search(pattern, documented), sentence

@@ -1,7 +1,6 @@
 """A cluster without Kubernetes: pods come and go, and the extender is asked as kube-scheduler does
 it."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -43,7 +42,6 @@ class FakeCluster:
             Callbacks(
                 observe_wait=self.waits.append,
                 gang_placed=self.placed.note,
-                plan_now=self.plan,
             ),
         )
         self.state, self.handlers, self.offers_check = self.parts[:3]
@@ -55,7 +53,7 @@ class FakeCluster:
             self.node(name, cpu)
 
     def plan(self) -> None:
-        """What the planner's thread does when a call waits for it."""
+        """What the planner's thread does."""
         self.planner.advance()
 
     def node(self, name: str, cpu: int, **labels: str) -> None:
@@ -140,8 +138,7 @@ class FakeCluster:
         return self.change(made)
 
     def ask(self, name: str, offered: Sequence[str] | None = None) -> FilterResult:
-        """Filter, as kube-scheduler calls it: with the nominated node first, else with every node
-        that has room."""
+        """Filter, as kube-scheduler calls it: with every node that has room."""
         pod = self.pods[name]
         return self.filter(pod, self.fitting(pod) if offered is None else offered)
 
@@ -152,16 +149,8 @@ class FakeCluster:
         return score_nodes(self.parts, pod, names)
 
     def fitting(self, pod: Pod) -> list[str]:
-        """The nodes with room for a pod beside those that are bound or nominated there."""
-        nominated = Counter[str]()
-        for each in self.pods.values():
-            if each.uid != pod.uid and each.nominated_node and each.priority >= pod.priority:
-                nominated[each.nominated_node] += each.resources["cpu"]
-        return [
-            node
-            for node in sorted(self.nodes)
-            if pod.resources["cpu"] <= self.free(node) - nominated[node]
-        ]
+        """The nodes with room for a pod beside those that are bound there."""
+        return [node for node in sorted(self.nodes) if pod.resources["cpu"] <= self.free(node)]
 
     def free(self, node: str) -> int:
         return self.nodes[node] - self.used(node)["cpu"]
@@ -174,7 +163,7 @@ class FakeCluster:
         )
 
     def bind(self, name: str, node: str) -> None:
-        self.change(self.pods[name], node=node, nominated_node=None)
+        self.change(self.pods[name], node=node)
 
     def place(self, name: str) -> str | None:
         """Ask, and bind to the one node that is left; ``None`` when the pod is refused."""

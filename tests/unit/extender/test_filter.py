@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from extender.gang_states import WaitReason, sentence_of
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -31,8 +32,7 @@ def test_a_gang_that_does_not_fit_waits_as_a_whole_until_room_appears() -> None:
     assert len(cluster.planned_nodes()) == 4
 
 
-ASKED = {"waiting until every pod of job ns/j has been offered nodes"}
-NOT_OFFERED = {"job ns/j does not fit as a whole on the nodes offered"}
+ASKED = {sentence_of(WaitReason.ASKED, "ns/j")}
 
 
 def test_a_gang_whose_planned_node_is_not_offered_is_planned_on_what_each_pod_is_offered() -> None:

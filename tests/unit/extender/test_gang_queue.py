@@ -72,7 +72,7 @@ def test_pods_are_requeued_in_order_once_kube_scheduler_has_had_time_to_ask_by_i
     queue = queue_of(cluster)
 
     def to_requeue() -> list[str]:
-        return [pod.name for pod in queue.pods_to_requeue(cluster.now)]
+        return [pod.name for pod in queue.pods_to_requeue(Instant(cluster.now, cluster.now))]
 
     assert to_requeue() == []
     cluster.now += 0.9

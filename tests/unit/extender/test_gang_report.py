@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from extender.gang_report import (
-    Cause,
     Expectation,
     GangReport,
     RoleReport,
@@ -15,13 +14,13 @@ from extender.gang_report import (
     for_users,
     sentence,
 )
-from extender.gang_states import GangState
+from extender.gang_states import GangPhase, WaitReason
 from extender.node_places import Places
 from optimus.jobs import Role
 from optimus.kube.waiting_events import JobAhead
 
 
-def report(state: GangState, **fields: object) -> GangReport:
+def report(state: GangPhase, **fields: object) -> GangReport:
     return GangReport(
         namespace="ns",
         job="j",
@@ -51,46 +50,48 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
     ("given", "expected"),
     [
         pytest.param(
-            report(GangState.PLANNED, nodes=dict(zip("0123", "abcd", strict=True))),
+            report(GangPhase.PLANNED, nodes=dict(zip("0123", "abcd", strict=True))),
             "is planned on a, b, c and 1 more nodes",
             id="more nodes than are named",
         ),
         pytest.param(
-            report(GangState.WAITING, roles=(lacking(0, 0, {}),)),
+            report(GangPhase.WAITING, roles=(lacking(0, 0, {}),)),
             "waits: 1 worker lacks a place (no node admits one: see its node selector, affinity"
             " and tolerations)",
             id="no node admits it, and it does not say since when",
         ),
         pytest.param(
-            report(GangState.WAITING, roles=(lacking(3, 1, {}),), since="2026-01-02T03:04:05Z"),
+            report(GangPhase.WAITING, roles=(lacking(3, 1, {}),), since="2026-01-02T03:04:05Z"),
             "waits: 1 worker lacks a place (1 of 3 nodes hold one); since 03:04 UTC",
             id="short of no resource",
         ),
         pytest.param(
             report(
-                GangState.PREEMPTING, victims=("ns/a", "ns/b", "ns/c", "ns/d", "ns/e"), reason="x"
+                GangPhase.PLANNED,
+                wait=WaitReason.PREEMPTING,
+                victims=("ns/a", "ns/b", "ns/c", "ns/d", "ns/e"),
             ),
             "waits for the end of the pods of ns/a, ns/b, ns/c and 2 more jobs, whose room is"
             " reserved for it",
             id="more victims than are named",
         ),
         pytest.param(
-            report(GangState.BINDING, nodes={"ps-0": "b", "worker-0": "a", "worker-1": "b"}),
+            report(GangPhase.BINDING, nodes={"ps-0": "b", "worker-0": "a", "worker-1": "b"}),
             "is being bound to a, b",
             id="each node is named once",
         ),
         pytest.param(
-            report(GangState.SUSPENDED, preempted_for="ns/k"),
+            report(GangPhase.SUSPENDED, preempted_for="ns/k"),
             "is paused for ns/k, and is resumed by itself",
             id="preempted",
         ),
         pytest.param(
-            report(GangState.SUSPENDED), "is suspended, by its field suspend", id="suspended"
+            report(GangPhase.SUSPENDED), "is suspended, by its field suspend", id="suspended"
         ),
-        pytest.param(report(GangState.RUNNING), "all its pods have a node", id="running"),
+        pytest.param(report(GangPhase.RUNNING), "all its pods have a node", id="running"),
         pytest.param(
             report(
-                GangState.INCOMPLETE,
+                GangPhase.INCOMPLETE,
                 roles=(role(Role.PS, 1, 1), role(Role.WORKER, 6, 2)),
                 missing=("worker-2", "worker-3", "worker-4", "worker-5"),
                 since="2026-01-02T03:04:05Z",
@@ -101,16 +102,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
         ),
         pytest.param(
             report(
-                GangState.INCOMPLETE,
-                roles=(role(Role.PS, 1, 1, gated=1), role(Role.WORKER, 4, 4, gated=2)),
-                gates=("a.io/quota", "b.io/image"),
-            ),
-            "waits for scheduling gate a.io/quota, b.io/image to be removed from 3 of 5 pods",
-            id="pods are gated",
-        ),
-        pytest.param(
-            report(
-                GangState.INCOMPLETE,
+                GangPhase.INCOMPLETE,
                 roles=(role(Role.WORKER, 10_000, 1),),
                 missing=("worker-1", "worker-2", "worker-3", "worker-4"),
             ),
@@ -119,52 +111,21 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
             id="more pods are missing than are named",
         ),
         pytest.param(
-            report(
-                GangState.INCOMPLETE,
-                roles=(role(Role.WORKER, 2, 2),),
-                other_schedulers=("default-scheduler",),
-            ),
-            "is not planned: some of its pods name another scheduler (default-scheduler); name one"
-            " in the templates of all its replica types",
-            id="some pods are another scheduler's",
+            report(GangPhase.INCOMPLETE, reason="waiting for scheduling gate a.io/quota"),
+            "waiting for scheduling gate a.io/quota",
+            id="all pods exist",
+        ),
+        pytest.param(
+            report(GangPhase.WAITING, reason="r", since="2026-01-02T03:04:05Z"),
+            "waits: r; since 03:04 UTC",
+            id="not planned yet",
+        ),
+        pytest.param(
+            report(GangPhase.WAITING, reason="another reason"), "waits: another reason", id="else"
         ),
         pytest.param(
             report(
-                GangState.INCOMPLETE,
-                roles=(role(Role.WORKER, 4, 1),),
-                missing=("worker-1",),
-                cause=Cause.LIST_EXCEEDS_JOB,
-            ),
-            "waits: its pod lists 4 replicas, more than the job has",
-            id="the list is larger than the job",
-        ),
-        pytest.param(
-            report(GangState.QUEUED, since="2026-01-02T03:04:05Z"),
-            "waits: it is about to be planned; since 03:04 UTC",
-            id="queued for the first time",
-        ),
-        pytest.param(
-            report(GangState.QUEUED, reason="r", cause=Cause.AS_A_WHOLE),
-            "waits: there is a place for each of its pods, but not for all of them together",
-            id="queued again",
-        ),
-        pytest.param(
-            report(GangState.OFFERING),
-            "waits: kube-scheduler is asked which nodes each of its pods may go to",
-            id="not offered yet",
-        ),
-        pytest.param(
-            report(GangState.BACKING_OFF, reason="r", cause=Cause.NOT_OFFERED),
-            "waits: kube-scheduler rules out nodes that would hold it (a volume, a resource claim"
-            " or another rule: kubectl describe pod says which)",
-            id="not offered",
-        ),
-        pytest.param(
-            report(GangState.WAITING, reason="another reason"), "waits: another reason", id="else"
-        ),
-        pytest.param(
-            report(
-                GangState.WAITING,
+                GangPhase.WAITING,
                 reason="r",
                 jobs_ahead=5,
                 ahead=tuple(JobAhead(f"ns/{each}", 0) for each in "abcd"),
@@ -174,7 +135,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
         ),
         pytest.param(
             report(
-                GangState.WAITING,
+                GangPhase.WAITING,
                 reason="r",
                 jobs_ahead=3,
                 ahead=(JobAhead("ns/a", 2), JobAhead("ns/b", 1), JobAhead("ns/c", 0)),
@@ -184,7 +145,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
         ),
         pytest.param(
             report(
-                GangState.WAITING,
+                GangPhase.WAITING,
                 reason="r",
                 expected=Expectation(at="2026-01-02T03:05:00Z", awaits="ns/a"),
             ),
@@ -192,18 +153,18 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
             id="room is expected",
         ),
         pytest.param(
-            report(GangState.WAITING, reason="r", expected=Expectation(at=None, awaits="ns/a")),
+            report(GangPhase.WAITING, reason="r", expected=Expectation(at=None, awaits="ns/a")),
             "waits: r; until ns/a ends",
             id="room is not expected at a known time",
         ),
         pytest.param(
-            report(GangState.WAITING, reason="r", expected=Expectation(at="2026-01-02T03:05:00Z")),
+            report(GangPhase.WAITING, reason="r", expected=Expectation(at="2026-01-02T03:05:00Z")),
             "waits: r",
             id="room awaits no job's end",
         ),
         pytest.param(
             report(
-                GangState.WAITING,
+                GangPhase.WAITING,
                 reason="r",
                 fits_without_other_jobs=False,
                 jobs_ahead=1,
@@ -214,15 +175,13 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
             id="never fits",
         ),
         pytest.param(
-            report(
-                GangState.WAITING, reason="r", cause=Cause.RULES, rules=("host ports", "volumes")
-            ),
+            report(GangPhase.WAITING, wait=WaitReason.NO_ROOM, rules=("host ports", "volumes")),
             "waits: there is capacity for its pods, but not on nodes that its rules allow (host"
             " ports, volumes)",
             id="rules refuse it",
         ),
         pytest.param(
-            report(GangState.WAITING, reason="r", fits_without_other_jobs=True),
+            report(GangPhase.WAITING, reason="r", fits_without_other_jobs=True),
             "waits: r",
             id="fits some time",
         ),
@@ -247,7 +206,7 @@ def lack(of: Role, count: int, short_of: Mapping[str, int], empty: int = 2, now:
         request={"cpu": 1500, "memory": 2**30, "pods": 1},
         places=nodes,
     )
-    return sentence(report(GangState.WAITING, roles=(shown,))).removeprefix("waits: ")
+    return sentence(report(GangPhase.WAITING, roles=(shown,))).removeprefix("waits: ")
 
 
 def test_what_lacks_is_said_with_its_figures() -> None:
@@ -299,25 +258,20 @@ def test_the_cause_is_another_with_another_state_reason_gate_or_resource() -> No
     causes = {
         cause(each)
         for each in (
-            report(GangState.WAITING),
-            report(GangState.INCOMPLETE),
-            report(GangState.WAITING, reason="r"),
-            report(GangState.INCOMPLETE, gates=("a.io/quota",)),
-            report(GangState.WAITING, roles=(lacking(3, 1, {}),)),
-            report(GangState.WAITING, roles=(short,)),
+            report(GangPhase.WAITING),
+            report(GangPhase.INCOMPLETE),
+            report(GangPhase.WAITING, reason="r"),
+            report(GangPhase.INCOMPLETE, gates=("a.io/quota",)),
+            report(GangPhase.WAITING, roles=(lacking(3, 1, {}),)),
+            report(GangPhase.WAITING, roles=(short,)),
         )
     }
     assert len(causes) == 6
     same = [
-        report(state, roles=(short, role(Role.PS, 1, 1)))
-        for state in (
-            GangState.WAITING,
-            GangState.QUEUED,
-            GangState.OFFERING,
-            GangState.BACKING_OFF,
-        )
+        report(GangPhase.WAITING, wait=wait, roles=(short, role(Role.PS, 1, 1)))
+        for wait in (WaitReason.NO_ROOM, WaitReason.NOT_PLANNED, WaitReason.NOT_OFFERED)
     ]
-    assert {cause(each) for each in same} == {cause(report(GangState.WAITING, roles=(short,)))}
+    assert {cause(each) for each in same} == {cause(report(GangPhase.WAITING, roles=(short,)))}
 
 
 def test_a_resource_that_no_node_offers_is_named_with_the_setting_that_leaves_it_out() -> None:
@@ -326,7 +280,7 @@ def test_a_resource_that_no_node_offers_is_named_with_the_setting_that_leaves_it
     assert role.places is not None
     places = msgspec.structs.replace(role.places, not_offered=("nvidia.com/gpumem",))
     role = msgspec.structs.replace(role, places=places, request=asked)
-    assert sentence(report(GangState.WAITING, roles=(role,))) == (
+    assert sentence(report(GangPhase.WAITING, roles=(role,))) == (
         "waits: 1 worker of 3000 nvidia.com/gpumem lacks a place (no node offers nvidia.com/gpumem:"
         " a resource that another extender accounts for is to be named in"
         " OPTIMUS_IGNORED_RESOURCES)"
@@ -335,7 +289,7 @@ def test_a_resource_that_no_node_offers_is_named_with_the_setting_that_leaves_it
 
 def test_an_event_names_no_job_of_another_namespace() -> None:
     whole = report(
-        GangState.WAITING,
+        GangPhase.WAITING,
         ahead=(JobAhead("ns/mine", 0), JobAhead("other/secret", 2), JobAhead("third/secret", 1)),
         jobs_ahead=5,
         expected=Expectation(at="2026-01-01T00:05:00Z", awaits="other/secret"),

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from extender.gang_report import GangReport, amounts, cause, wait_of
-from extender.gang_states import GangState
+from extender.gang_states import GangPhase, WaitReason
 from extender.inspection import MOST_AHEAD, Inspector
 from extender.state.cluster import ProfileForecast
 from optimus.jobs import Counts, FixedRole, JobKey, NodeConstraints, ReplicaSpec, Role
@@ -14,7 +14,7 @@ from optimus.kube.waiting_events import Wait
 from optimus.placement.rules import AffinityTerm, HostPort, PodRules, PodSelector
 from optimus.resources import Resources
 from tests.cases import cases
-from tests.unit.extender.fake_cluster import FakeCluster
+from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 CPU = 1000
 EVERY_POD = PodSelector((), ("ns",))
@@ -56,7 +56,7 @@ class Inspected:
         (found,) = self.inspector.of_job(JobKey("ns", name))
         return found
 
-    def states(self) -> dict[str, GangState]:
+    def states(self) -> dict[str, GangPhase]:
         return {each.job: each.state for each in self.inspector.waiting()}
 
 
@@ -67,7 +67,7 @@ def test_the_report_of_a_gang_without_room_has_what_is_lacking_and_until_when() 
     shown.submit("second", 1, 2)
     shown.wait(30)
     found = shown.one("second")
-    assert (found.state, found.whole, found.position) == (GangState.WAITING, True, 1)
+    assert (found.state, found.whole, found.position) == (GangPhase.WAITING, True, 1)
     assert found.waited_seconds == 30
     lacking = {each.role: (each.expected, each.bound, each.lacking) for each in found.roles}
     assert lacking == {Role.PS: (1, 0, 1), Role.WORKER: (2, 0, 2)}
@@ -164,7 +164,7 @@ def test_a_gang_of_which_each_pod_alone_would_fit_is_reported_so() -> None:
     shown.cluster.node("b", 3 * CPU)
     shown.submit("j", 2, 2)
     assert [each.lacking for each in shown.one("j").roles] == [0, 0]
-    assert "for each of its pods, but not for all of them together" in shown.one("j").sentence
+    assert "job ns/j (2 PS + 2 workers) does not fit as a whole" in shown.one("j").sentence
 
 
 def test_the_job_that_keeps_nodes_free_is_named() -> None:
@@ -195,23 +195,23 @@ def test_a_gang_with_scheduling_gates_names_them() -> None:
     shown = Inspected()
     shown.submit("j", 1, 1, gates=("example.com/quota",))
     found = shown.one("j")
-    assert (found.state, found.gates) == (GangState.INCOMPLETE, ("example.com/quota",))
+    assert (found.state, found.gates) == (GangPhase.INCOMPLETE, ("example.com/quota",))
     assert [each.gated for each in found.roles] == [1, 1]
-    assert "waits for scheduling gate example.com/quota to be removed from 2 of 2" in found.sentence
+    assert found.sentence.startswith("waiting for scheduling gate example.com/quota of job ns/j")
 
 
 def test_a_gang_on_its_way_to_its_nodes_is_planned_binding_and_running_in_turn() -> None:
     shown = Inspected()
     shown.submit("j", 1, 1)
-    assert shown.one("j").state is GangState.PLANNED
+    assert shown.one("j").state is GangPhase.PLANNED
     assert shown.one("j").nodes.keys() == {"ps-0", "worker-0"}
     assert shown.one("j").sentence == "is planned on a"
     shown.cluster.ask("j-ps-0")
-    assert shown.one("j").state is GangState.BINDING
+    assert shown.one("j").state is GangPhase.BINDING
     shown.cluster.bind("j-ps-0", "a")
     shown.cluster.bind("j-worker-0", "a")
     found = shown.one("j")
-    assert (found.state, found.sentence) == (GangState.RUNNING, "all its pods have a node")
+    assert (found.state, found.sentence) == (GangPhase.RUNNING, "all its pods have a node")
     assert found.nodes == {"ps-0": "a", "worker-0": "a"}
     assert shown.states() == {}
 
@@ -220,21 +220,21 @@ def test_a_gang_that_kube_scheduler_does_not_offer_nodes_backs_off() -> None:
     shown = Inspected()
     shown.submit("j", 1, 1)
     shown.cluster.ask("j-ps-0", ["c"])
-    assert shown.one("j").state is GangState.OFFERING
-    assert "asked which nodes each of its pods may go to" in shown.one("j").sentence
+    assert shown.one("j").wait is WaitReason.ASKED
+    assert "until pods of job ns/j have been offered nodes" in shown.one("j").sentence
     shown.cluster.ask("j-worker-0", ["c"])
     found = shown.one("j")
-    assert (found.state, found.backs_off_seconds) == (GangState.BACKING_OFF, 1.0)
-    assert found.reason == "job ns/j does not fit as a whole on the nodes offered"
+    assert (found.wait, found.backs_off_seconds) == (WaitReason.NOT_OFFERED, 1.0)
+    (told,) = reasons(shown.cluster, "j-worker-0", "c")
+    assert found.reason == told
     assert found.fits_without_other_jobs is None
-    assert "kube-scheduler rules out nodes that would hold it" in found.sentence
 
 
 def test_a_gang_whose_reservations_ended_is_paused() -> None:
     shown = Inspected()
     shown.submit("j", 1, 1)
     shown.wait(100)
-    assert shown.one("j").state is GangState.PAUSED
+    assert shown.one("j").wait is WaitReason.UNUSED
     assert "were not bound in time" in shown.one("j").sentence
 
 
@@ -242,11 +242,12 @@ def test_a_job_that_is_about_to_be_suspended_and_one_without_pods() -> None:
     shown = Inspected()
     shown.submit("j", 1, 1)
     shown.cluster.rescale("j", 1, 2, leaving=True)
-    assert shown.one("j").state is GangState.RESCALING
+    assert shown.one("j").state is GangPhase.RESCALING
     evaluator = FixedRole(Role.EVALUATOR, 1, ReplicaSpec(Resources(cpu=CPU, pods=1)))
     shown.cluster.spec("k", 1, 2, evaluator)
     found = shown.one("k")
-    assert (found.state, found.whole) == (GangState.WITHOUT_PODS, False)
+    assert (found.state, found.whole) == (GangPhase.INCOMPLETE, False)
+    assert found.sentence == "the training operator has not created its pods"
     assert [(each.role, each.expected) for each in found.roles] == [
         (Role.EVALUATOR, 1),
         (Role.PS, 1),
@@ -265,7 +266,7 @@ def test_a_gang_that_is_not_in_the_queue_waits_behind_nobody() -> None:
     shown.cluster.spec("part", 1, 1)
     shown.cluster.pod("part", Role.PS, 0, Counts(1, 1), CPU)
     found = shown.one("part")
-    assert found.state is GangState.INCOMPLETE
+    assert found.state is GangPhase.INCOMPLETE
     assert (found.position, found.ahead, found.jobs_ahead) == (None, (), 0)
 
 

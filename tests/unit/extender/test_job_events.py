@@ -203,9 +203,9 @@ def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_prior
     metrics.watch_by("waiting_gangs", "text", "state", lambda: counts_by_state(state))
     metrics.watch_by("oldest_wait_seconds", "text", "priority", lambda: oldest_waits(state))
     text = metrics.text().decode()
-    assert 'optimus_extender_waiting_gangs{state="waiting"} 2.0' in text
+    assert 'optimus_extender_waiting_gangs{state="no room"} 2.0' in text
     assert 'optimus_extender_waiting_gangs{state="planned"} 1.0' in text
-    assert 'optimus_extender_waiting_gangs{state="paused"} 0.0' in text
+    assert 'optimus_extender_waiting_gangs{state="unused"} 0.0' in text
     assert 'optimus_extender_oldest_wait_seconds{priority="0"} 10.0' in text
     assert 'optimus_extender_oldest_wait_seconds{priority="7"} 0.0' in text
 
@@ -235,7 +235,8 @@ def test_a_wait_is_observed_once_when_the_whole_gang_is_bound() -> None:
 
 def test_the_wait_of_a_gang_is_not_over_when_its_pods_are_deleted_or_another_leads() -> None:
     cluster = FakeCluster({"a": 4}, leads=False)
-    placed(cluster, "j")
+    for name in cluster.job("j", 1, 1):
+        cluster.bind(name, "a")
     assert cluster.waits == []
     cluster.leading.begin()
     cluster.delete(*cluster.job("k", 1, 1))

@@ -51,7 +51,7 @@ def test_a_gang_that_changes_too_often_is_looked_at_later_and_others_at_once() -
     cluster.planner.advance()
     assert "uid-large" in looked
     assert reasons(cluster, tenant[0], "a") == {
-        "job ns/large (0 PS + 400 workers) does not fit as a whole"
+        "job ns/large (400 workers) does not fit as a whole"
     }
 
 

@@ -21,7 +21,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 from tests.cases import cases
-from tests.unit.extender.fake_cluster import FakeCluster
+from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
 class CountingRule(Theorem1):
@@ -110,7 +110,7 @@ def test_refusals_are_those_of_planning_everything_again() -> None:
             cluster.assert_not_overcommitted()
             before = cluster.planned_nodes()
             cluster.state.refusals.clear()
-            cluster.state.waited_for.clear()
+            cluster.state.tried_in_call.clear()
             cluster.planner.advance()
             assert cluster.planned_nodes() == before, "a gang that fits was not planned"
 
@@ -170,23 +170,36 @@ def test_a_slice_ends_in_time_and_the_rest_is_planned_in_the_next() -> None:
     for at in range(5):
         cluster.job(f"j{at}", 1, 1)
     planning, ticks = cluster.planner._planning, iter(range(1000))
-    original, planning._clock = planning.plan, lambda: float(next(ticks))
-
-    def plan(snapshot: Snapshot, running: object) -> Slice:
-        return original(snapshot, running, seconds=1.0)  # type: ignore[arg-type]
-
-    planning.plan = plan  # type: ignore[method-assign,assignment]
+    planning._clock = lambda: float(next(ticks))
     sizes = []
-    while cluster.planner.plan_slice():
+    while cluster.planner.plan_slice(1.0):
         sizes.append(len(cluster.planned_nodes()))
     assert sizes == [2, 4, 6, 8]
     assert len(cluster.planned_nodes()) == 10
 
 
+def test_a_call_plans_its_gang_and_those_before_it_alone() -> None:
+    cluster = FakeCluster({"a": 9})
+    before, own, behind = (cluster.job(f"j{size}", 1, size) for size in (1, 2, 3))
+    assert cluster.ask(own[0]).kept == ("a",)
+    assert {*cluster.planned_nodes()} == {*before, *own}
+    cluster.planner.advance()
+    assert {*behind} < {*cluster.planned_nodes()}
+
+
+def test_a_call_waits_for_no_long_search_of_the_thread_that_plans() -> None:
+    cluster = FakeCluster({"a": 9})
+    first, *_ = cluster.job("j", 1, 1)
+    with cluster.planner._one_slice:
+        assert reasons(cluster, first) == {"job ns/j has not been planned yet"}
+    assert reasons(cluster, first) == {"job ns/j has not been planned yet"}, "once is enough"
+    cluster.planner.advance()
+    assert cluster.ask(first).kept == ("a",)
+
+
 def test_calls_events_and_planning_from_many_threads_never_overcommit() -> None:
     nodes = {f"n{at}": 4 for at in range(6)}
     cluster = FakeCluster(nodes)
-    cluster.planner._plan_now = cluster.planner.urgent.set
     cluster.leading.begin()
     thread = PlanningThread(cluster.planner)
     thread.start()

@@ -52,7 +52,7 @@ def test_of_two_jobs_that_keep_apart_one_is_placed_whole_and_one_waits() -> None
     assert None not in placed
     (reason,) = reasons(cluster, second[0].name)
     assert reason == (
-        "job ns/b (0 PS + 4 workers) does not fit as a whole: "
+        "job ns/b (4 workers) does not fit as a whole: "
         "required pod anti-affinity leaves too few nodes"
     )
     cluster.delete(first[0].name, first[1].name)

@@ -538,27 +538,15 @@ def test_a_profiling_run_without_samples_ends_at_its_time_limit() -> None:
     assert types_of(step(driver, cluster, 2.0)) == [EndProfilingRun]
 
 
-@cases("each_run", {"its last run": False, "each run": True})
-def test_a_profiling_run_ends_before_the_early_interval_that_it_causes(each_run: bool) -> None:
-    record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT)
-    cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
-    driver = driver_of(DriverConfig(early_after_each_run=each_run))
-    step(driver, cluster, 0.0)
-    cluster.at = AT + RUN_LIMIT + 1
-    found = types_of(step(driver, cluster, 60.0))
-    assert found[:2] == ([EndProfilingRun, IntervalDecided] if each_run else [EndProfilingRun])
-
-
 def test_a_step_that_does_not_decide_begins_no_profiling_run_and_no_interval() -> None:
     cluster = cluster_of(FakeManagedJob(job("a", (1, 2)), progress_measured_at((1, 2))))
     assert step(driver_of(DriverConfig()), cluster, 0.0, decides=False) == []
 
 
-@cases("each_run", {"its last run": False, "each run": True})
-def test_a_step_that_does_not_decide_ends_no_profiling_run(each_run: bool) -> None:
+def test_a_step_that_does_not_decide_ends_no_profiling_run() -> None:
     record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT - RUN_LIMIT - 1)
     cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
-    driver = driver_of(DriverConfig(early_after_each_run=each_run))
+    driver = driver_of(DriverConfig())
     assert step(driver, cluster, 0.0, decides=False) == []
     assert EndProfilingRun in types_of(step(driver, cluster, 2.0))
 

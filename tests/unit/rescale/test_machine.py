@@ -533,18 +533,17 @@ def test_a_job_that_fails_at_its_target_waits_for_its_counts_before_where_nothin
     assert (state.record.rolling_back, state.record.current_target) == (True, BEFORE)
 
 
-def test_a_job_is_not_stopped_while_its_target_does_not_fit() -> None:
+def test_a_job_is_not_stopped_where_its_target_does_not_fit_any_more() -> None:
+    """It would not return what it has borrowed while it waits for room."""
     state, _ = advance(CHECKPOINT, CheckpointSeen(1000.0), CONFIG)
-    state, instructions = advance(state, Observed(1001.0, RUNNING, ALL_BEFORE), CONFIG)
+    asking, instructions = advance(state, Observed(1001.0, RUNNING, ALL_BEFORE), CONFIG)
     assert instructions == (FindCounts(TARGET),)
-    state, instructions = advance(state, CountsFound(1001.0, None, target_fits=False), CONFIG)
-    assert (state.record.step, instructions, state.lacks_room) == (Step.CHECKPOINT, (), True)
-    assert advance(state, Observed(1003.0, RUNNING, ALL_BEFORE), CONFIG)[1] == ()
-    state, instructions = advance(state, Observed(1011.0, RUNNING, ALL_BEFORE), CONFIG)
-    assert instructions == (FindCounts(TARGET),)
-    state, _ = advance(state, CountsFound(1011.0, TARGET), CONFIG)
-    state, _ = advance(state, Observed(1011.0, RUNNING, ALL_BEFORE), CONFIG)
-    assert (state.record.step, state.lacks_room) == (Step.SUSPEND, False)
+    state, _ = advance(asking, CountsFound(1001.0, TARGET), CONFIG)
+    state, _ = advance(state, Observed(1001.0, RUNNING, ALL_BEFORE), CONFIG)
+    assert state.record.step is Step.SUSPEND
+    state, _ = advance(asking, CountsFound(1001.0, None, target_fits=False), CONFIG)
+    assert state.end is not None
+    assert (state.record.step, state.end.outcome) == (Step.CHECKPOINT, Outcome.ABANDONED)
 
 
 @pytest.mark.parametrize("purpose", [each for each in RescalePurpose if each.is_urgent])

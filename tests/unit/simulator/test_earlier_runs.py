@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from optimus.interval.driver import DriverConfig
 from optimus.simulator.cluster import SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.presets import SchedulerConfig, preset, with_loop
 from optimus.simulator.results import Simulation
-from optimus.simulator.scheduler import LoopConfig, live_driver
+from optimus.simulator.scheduler import LoopConfig
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
 SECOND_AT = 5000.0
@@ -45,7 +46,7 @@ def run(
     return found, watch.profiled, watch.differed
 
 
-PROFILED = replace(preset("optimus"), loop=LoopConfig(driver=live_driver(expects=False)))
+PROFILED = replace(preset("optimus"), loop=LoopConfig(driver=DriverConfig(expects=False)))
 """Every young job is profiled, whatever is to be expected of it."""
 
 

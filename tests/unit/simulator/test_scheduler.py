@@ -9,6 +9,7 @@ import pytest
 from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_pool
 from optimus.allocation.policy import PoolRule
 from optimus.interval import IntervalConfig
+from optimus.interval.driver import DriverConfig
 from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
@@ -18,7 +19,7 @@ from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.presets import SchedulerConfig, preset, with_loop
 from optimus.simulator.results import Simulation
-from optimus.simulator.scheduler import LoopConfig, live_driver
+from optimus.simulator.scheduler import LoopConfig
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
@@ -55,7 +56,7 @@ class PhaseLog:
 
 
 def scheduler_config(policy: PoolRule, interval: IntervalConfig | None = None) -> SchedulerConfig:
-    live = LoopConfig(driver=live_driver(interval=interval, measures=False))
+    live = LoopConfig(driver=DriverConfig(interval=interval or IntervalConfig(), measures=False))
     return SchedulerConfig(
         name="recording",
         policy=per_pool(policy),
@@ -130,7 +131,7 @@ class TestPlacing:
         assert min(at for at, phase, _ in other.entries if phase is Phase.TRAINING) == left
 
 
-PROFILED = replace(preset("optimus"), loop=LoopConfig(driver=live_driver(expects=False)))
+PROFILED = replace(preset("optimus"), loop=LoopConfig(driver=DriverConfig(expects=False)))
 """Every young job is profiled, whatever is to be expected of it."""
 
 

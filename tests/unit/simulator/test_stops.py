@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_pool
+from optimus.interval.driver import DriverConfig
 from optimus.jobs import CountBounds, Counts, RescaleRule
 from optimus.placement.theorem1 import Theorem1
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
@@ -14,7 +15,7 @@ from optimus.simulator.engine import Observer, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Checkpoints, Workload
 from optimus.simulator.presets import SchedulerConfig, preset
-from optimus.simulator.scheduler import LoopConfig, live_driver
+from optimus.simulator.scheduler import LoopConfig
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.training import Training
@@ -68,7 +69,7 @@ def run_growing(stops: Stops, epochs: int, watch: Observer) -> None:
         name="growing",
         policy=per_pool(GrowingPolicy()),
         placement=Theorem1(),
-        loop=LoopConfig(driver=live_driver(measures=False)),
+        loop=LoopConfig(driver=DriverConfig(measures=False)),
         forecasts=TrueForecasts(),
     )
     bounds = CountBounds(max_ps=1, max_workers=2)

@@ -2,10 +2,8 @@
 
 import pytest
 
-from extender.state.questions import ADVANCE_SECONDS
+from extender.state.extender_state import UNASKED_SECONDS
 from tests.unit.extender.fake_cluster import FakeCluster
-
-AHEAD = int(ADVANCE_SECONDS)
 
 
 def held_seconds(cluster: FakeCluster, job: str, seconds: int, *asked: str, every: int = 10) -> int:
@@ -20,15 +18,23 @@ def held_seconds(cluster: FakeCluster, job: str, seconds: int, *asked: str, ever
     return held
 
 
-def submit(cluster: FakeCluster, namespace: str, job: str) -> list[str]:
-    """A job of two pods in a namespace."""
-    return cluster.job(job, 1, 1, namespace=namespace)
-
-
 def test_pods_that_are_never_asked_about_hold_nothing_after_a_few_seconds() -> None:
     cluster = FakeCluster({"a": 15})
     cluster.job("j", 1, 14)
-    assert held_seconds(cluster, "j", 1200) == AHEAD
+    assert held_seconds(cluster, "j", 1200) == UNASKED_SECONDS
+
+
+def test_a_namespace_with_an_unused_plan_is_planned_for_what_is_asked_about_alone() -> None:
+    cluster = FakeCluster({"a": 15})
+    cluster.job("j", 1, 14)
+    held_seconds(cluster, "j", 20)
+    first, *_ = cluster.job("next", 1, 14)
+    assert held_seconds(cluster, "next", 60) == 0
+    assert cluster.ask(first).kept == ("a",)
+    cluster.delete(*cluster.pods)
+    cluster.now += 600
+    cluster.job("later", 1, 14)
+    assert held_seconds(cluster, "later", 20) == UNASKED_SECONDS
 
 
 @pytest.mark.parametrize("every", [10, 70])
