@@ -14,8 +14,8 @@ takes 30 s, and each job keeps its global batch.
 beyond these they get only what is left. *free*: from one worker to what the batch allows. ``log``
 minimises the sum of the logarithms of the remaining times t, ``root`` that of -2 / sqrt(t).
 
-The end of each job is known. With ``fitted`` its speed is not: a law is fitted to the step times at
-which it ran, and it may grow to twice the workers it has had."""
+The end of each job is known. With ``fitted`` its speed is not: the speed model is fitted to the
+step times at which it ran, and it may grow to twice the workers it has had."""
 
 import argparse
 import csv
@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Final, Self
@@ -32,15 +32,26 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
-from scipy.optimize import nnls
 
 from benchmarks.heavy_tails import LATE
 from optimus.allocation import AllocationProblem, Candidate, ClusterProblem, Policy
 from optimus.allocation.fairness import JobObjective
 from optimus.allocation.policy import NO_MEMORY, PoolProblem, grants
-from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
+from optimus.jobs import (
+    Batch,
+    BatchScope,
+    CountBounds,
+    Counts,
+    Job,
+    JobKey,
+    ReplicaSpec,
+    TrainingMode,
+)
 from optimus.models.forecast import Forecast
+from optimus.models.speed.curve import MergedSamples, Processes, SpeedTerms
+from optimus.models.speed.model import SpeedModel
 from optimus.policies import policy_named
+from optimus.progress.types import SpeedSample
 from optimus.resources import Resources
 from optimus.simulator.summary import Estimate
 
@@ -197,8 +208,8 @@ class PolluxJob:
     starting: float = 0.0
     """Seconds until it trains."""
     ended_at: float | None = None
-    seen: dict[int, float] = field(default_factory=dict)
-    """Step seconds by workers at which it ran."""
+    seen: dict[tuple[int, int], float] = field(default_factory=dict)
+    """Step seconds by the workers and servers at which it ran."""
 
     @property
     def workers(self) -> int:
@@ -208,7 +219,8 @@ class PolluxJob:
     def most(self, speeds: str) -> int:
         """The most workers that it may get."""
         most = self.application.most_workers(self.batch)
-        return most if speeds == "true" else min(most, 2 * max((self.own, *self.seen)))
+        had = max((self.own, *(workers for workers, _ in self.seen)))
+        return most if speeds == "true" else min(most, 2 * had)
 
     def speed(self, speeds: str) -> TableSpeed:
         """What is known of its speed."""
@@ -222,7 +234,7 @@ class PolluxJob:
         self.starting -= delay
         step = self.application.step_seconds(self.batch, tuple(self.servers.values()))
         if delay < seconds:
-            self.seen[self.workers] = step
+            self.seen[self.workers, len(self.servers)] = step
         needed = self.left * step
         if needed <= seconds - delay:
             self.ended_at, self.left, self.servers = at + delay + needed, 0.0, {}
@@ -231,23 +243,22 @@ class PolluxJob:
 
 
 def _fitted_speed(job: PolluxJob) -> TableSpeed:
-    """A law of the step time, fitted to what was seen: computing that is shared among the workers,
-    a constant part, and an exchange that is there from two workers and from two servers on."""
-    most = job.application.most_workers(job.batch)
-    seen = np.array(sorted(job.seen)) if job.seen else np.array([job.own])
-    seconds = np.array([job.seen.get(int(each), 1.0) for each in seen])
+    """The speed model of what was seen; before that, of 1 s at its own counts."""
+    seen = tuple(sorted(job.seen.items())) or (((job.own, len(packed(job.own))), 1.0),)
+    return _speed_of(seen, job.batch, job.application.most_workers(job.batch))
 
-    def terms(workers: NDArray[np.int64]) -> Floats:
-        across = np.where(workers > GPUS, 1.0, 0.0)
-        shared = (workers - 1) / workers
-        return np.column_stack([1 / workers, np.ones(len(workers)), shared, across * shared])
 
-    # What is usual is a weak sample: a fifth of the time of a step at the own counts is exchange.
-    usual = np.diag([0.8 * seen[0], 0.1, 0.2, 0.1]) * seconds[0]
-    weak = 0.03 / np.diag(usual)
-    rows = np.vstack([terms(seen) / seconds[:, None], np.diag(weak)])
-    found, _ = nnls(rows, np.concatenate([np.ones(len(seen)), 0.03 * np.ones(4)]))
-    return TableSpeed.of(terms(np.arange(1, most + 1)) @ found)
+@lru_cache(maxsize=4096)
+def _speed_of(seen: tuple[tuple[tuple[int, int], float], ...], batch: int, most: int) -> TableSpeed:
+    terms = SpeedTerms(
+        TrainingMode.SYNC, Batch(batch, BatchScope.JOB), processes=Processes(per_server=GPUS)
+    )
+    samples = [
+        SpeedSample(Counts(0, workers), 1 / seconds, math.inf, 0.0, servers=servers)
+        for (workers, servers), seconds in seen
+    ]
+    model = SpeedModel.of(MergedSamples.of(samples), terms)
+    return TableSpeed.of(1 / model.steps_per_second(0, np.arange(1, most + 1)))
 
 
 @dataclass(frozen=True, slots=True)
