@@ -120,7 +120,7 @@ class QuotaScene:
         self, name: str, ps: int, workers: int, kind: str = "TFJob", **annotations: str
     ) -> FakeJob:
         """A job that never changes its counts by itself; later ones are younger. A PyTorchJob has
-        as many Masters as PSs are named."""
+        as many Masters as PSs are named, and no batch that they share: it is not managed."""
         counts = {"min_ps": ps, "max_ps": ps, "min_workers": workers, "max_workers": workers}
         bounds = {key: str(count) for key, count in counts.items()} if annotations else {}
         job = tf_job(name, ps, workers, **annotations, **bounds)
@@ -129,6 +129,8 @@ class QuotaScene:
             names = {"MXJob": "Server"}.get(kind, "Master"), "Worker"
             specs = dict(zip(names, (roles["PS"], roles["Worker"]), strict=True))
             job.manifest["spec"][JOB_KINDS[kind].replica_specs] = specs
+        if kind == "PyTorchJob":
+            job.manifest["metadata"]["annotations"].pop("optimus.dl/global-batch-size", None)
         resources = {"requests": AMOUNTS, "limits": AMOUNTS}
         for role in job.replicas.values():
             role["template"]["spec"]["containers"][0]["resources"] = resources
