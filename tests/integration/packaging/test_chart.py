@@ -221,7 +221,7 @@ def test_a_changed_setting_starts_new_pods(chart: Chart) -> None:
     before, after = checksums(chart()), checksums(chart(settings={"OPTIMUS_POLICY": "drf"}))
     assert before.isdisjoint(after)
     assert checksums(chart()) == before
-    assert checksums(chart(config={"extender": {"nominate": False}})).isdisjoint(before)
+    assert checksums(chart(config={"extender": {"bind-gangs": False}})).isdisjoint(before)
     assert checksums(chart(**{"placement.mode": "advisory"})).isdisjoint(before)
 
 

@@ -172,7 +172,7 @@ def test_a_file_sets_what_has_no_flag(tmp_path: Path) -> None:
       fairness: 1
       namespace-weights: {ml: 2, vision: 0.5}
       priority-weights: {high: 3}
-    extender: {nominate: false}
+    extender: {bind-gangs: false}
     policy:
       optimus: {min-gain-fraction: 0.01}
     """
