@@ -31,7 +31,7 @@ from optimus.runtime.settings_file import unknown
 
 _LOG: Final = "log"
 _USUAL_FAIRNESS: Final = "-1.5"
-"""Value of ``fairness`` for the sum of the logarithms of remaining times."""
+"""Value of ``fairness`` for the sum of -2 / sqrt(remaining time)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class Settings(AutoscalerConfig):
     preempt: bool = False
     """Pause running jobs of a lower priority for a gang that does not fit, managed or not, and
     resume them: whole jobs, the youngest of the lowest priority first, and only where the whole
-    gang then fits. Needs the rights of manifests/preemption."""
+    gang then fits."""
 
     once: bool = False
     """Plan one interval, print the decisions, carry them out and exit."""
@@ -219,7 +219,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     Raises:
         SettingsError: naming every value that is wrong, and what would be right.
     """
-    description = "Sets each TFJob's and MXJob's number of PSs and workers."
+    description = "Sets each job's number of PSs and workers."
     return Program(
         "python -m autoscaler",
         description,

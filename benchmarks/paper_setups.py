@@ -3,7 +3,7 @@
 1. Evaluation: DRF and Tetris to the paper's own policy, with its five mixes of jobs and arrivals
   (sections 6.2, 6.3).
 2. Ablation: their allocation with its placement, and its allocation with their placements (6.3).
-3. Error sensitivity: its policy with wrong forecasts, to itself with the truth (6.4).
+
 Setups run on the same workloads, seed by seed: a workload's draws depend on the seed alone.
 Published ratios are to Optimus' own completion time and makespan; those of figure 15 were read off
 the figure."""
@@ -59,11 +59,6 @@ EVALUATION: Final[Mapping[str, Mapping[str, Ratios]]] = MappingProxyType(
     }
 )
 """Setting -> policy -> ratios."""
-
-ERRORS: Final = (0.1, 0.2, 0.3, 0.4, 0.5)
-CONVERGENCE_SENSITIVITY: Final = (1.03, 1.13, 1.25, 1.31, 1.34)
-SPEED_SENSITIVITY: Final = (1.075, 1.285, 1.36, 1.47, 1.46)
-"""JCT with forecasts that are off by so much, to that without an error."""
 
 REFERENCE: Final = "optimus-paper"
 """The setup that all ratios are to."""
@@ -185,14 +180,6 @@ def compare(
 def evaluation_setups(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Setup, ...]:
     """The paper's own policy and its baselines."""
     return tuple(setup(policy, forecasts) for policy in (REFERENCE, "drf", "tetris"))
-
-
-def sensitivity_setups(errors: Sequence[float] = ERRORS) -> tuple[Setup, ...]:
-    """The paper's own policy with true forecasts, then with an error in one of the two."""
-    sources = {"truth": TrueForecasts()}
-    sources |= {f"convergence {each:.0%}": TrueForecasts(each, 0.0) for each in errors}
-    sources |= {f"speed {each:.0%}": TrueForecasts(0.0, each) for each in errors}
-    return tuple(replace(setup(REFERENCE, each), name=name) for name, each in sources.items())
 
 
 Row = dict[str, object]

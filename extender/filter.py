@@ -2,7 +2,7 @@
 
 kube-scheduler asks about one pod at a time; the answer is always a part of a plan for the pod's
 whole gang, or a refusal. ``extender.planner.gang_view`` finds out where the gang stands, in
-numbered phases; here that becomes an answer.
+numbered steps; here that becomes an answer.
 
 A refusal is a constant sentence. kube-scheduler writes a changed sentence into the pod's status,
 and that write requeues the pod: a text that varied would requeue it in a loop. Refused nodes are

@@ -125,7 +125,7 @@ class Inspection(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     at: str
     leads: bool
-    """Whether this process plans: only then its gangs have states other than queued."""
+    """Whether this process plans gangs."""
 
     leader: str
     """Who held kube-scheduler's Lease when it was last read."""

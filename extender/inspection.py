@@ -66,7 +66,7 @@ class Inspector:
         self._planner, self._state = planner, planner.state
         self._age_limit_seconds = age_limit_seconds
         self._one_report = threading.Lock()
-        """Never taken while the planner's lock is held."""
+        """Never taken while the state's lock is held."""
         self._backfill = Backfill(planner.state.rule)
 
     def waiting(self) -> tuple[GangReport, ...]:

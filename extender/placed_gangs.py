@@ -23,7 +23,7 @@ _MOST_NAMED: Final = 8
 
 
 class PlacedGangs:
-    """``note`` is called under the planner's lock, ``notices`` by the thread of Events."""
+    """``note`` is called under the state's lock, ``notices`` by the thread of Events."""
 
     def __init__(self, timer: Callable[[], float] = time.monotonic) -> None:
         self._timer, self._lock, self._numbers = timer, threading.Lock(), count()

@@ -387,7 +387,7 @@ class FixedRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One TFJob or MXJob, valid and unfinished.
+    """One TFJob, MXJob or PyTorchJob, valid and unfinished.
 
     ``counts`` are those of the job's spec. ``goal`` is ``None`` for a job that is not managed: it
     is placed as a gang and never resized. ``left_alone`` says why a job with a goal
@@ -446,7 +446,7 @@ class Job:
 
     suspended: bool = False
     preempted_for: str = ""
-    """The job, NAMESPACE/NAME, that the extender suspended this one for."""
+    """The job, NAMESPACE/NAME, that the autoscaler suspended this one for."""
 
     priority: int = 0
     """The lowest of its pods, or of its templates while it has none, as far as they are known."""

@@ -29,7 +29,7 @@ class ReplicaId:
 
 @dataclass(frozen=True, slots=True)
 class BoundPod:
-    """A pod bound to a node; ``replica`` is ``None`` where no TFJob or MXJob controls it.
+    """A pod bound to a node; ``replica`` is ``None`` where no training job controls it.
 
     ``leaving`` is a pod being deleted: its room is not free yet, and it does not count as placed.
     ``ended`` is a replica that has ended: it takes nothing, and needs no other place.

@@ -65,14 +65,12 @@ class DecisionEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     at: float
     last_at: float
-    interval_id: str
     action: str
     from_ps: int
     from_workers: int
     ps: int
     workers: int
     reason: str
-    saves_seconds: float = 0.0
     times: int = 1
 
 
@@ -137,14 +135,12 @@ class JobTimeline:
         entry = DecisionEntry(
             at=decided_at,
             last_at=decided_at,
-            interval_id=job.status.interval_id,
             action=decision.action.value,
             from_ps=decision.current.ps,
             from_workers=decision.current.workers,
             ps=decision.counts.ps,
             workers=decision.counts.workers,
             reason=decision.reason[:_LONGEST_TEXT],
-            saves_seconds=round(decision.saves_seconds, 1),
         )
         if last is not None and _what(last) == _what(entry):
             entry = msgspec.structs.replace(entry, at=last.at, times=last.times + 1)

@@ -11,7 +11,6 @@ from examples.demo.journal import UNTOUCHED_MARK, JobHistory, Row
 from examples.demo.view import line, table
 
 _HEADINGS: Final = ("", "untouched", "under Optimus", "saved", "restarts", "stopped", "redone")
-_UNDER_A_SECOND: Final = 0.5
 
 
 def print_summary(

@@ -1,4 +1,4 @@
-"""Plans waiting gangs in slices, and commits what still holds.
+"""Plans waiting gangs, in a call about one or in slices, and commits what still holds.
 
 Nothing is searched under the lock for the whole queue. ``plan_slice`` takes a snapshot under the
 lock, plans without it (``optimus.placement.queue``), and reserves under the lock what still fits: a

@@ -1,7 +1,7 @@
 """The cluster as the extender sees it: nodes, pods, jobs and rescales, corrected event by event.
 
 What a node has left is a running sum, so that a call of kube-scheduler never walks over all pods.
-The planner's lock guards it together with the reservations.
+The state's lock guards it together with the reservations.
 """
 
 from collections import Counter

@@ -26,7 +26,7 @@ class Awaited:
 
 
 class FutureRoom:
-    """Reservations on what pods are about to leave. Guarded by the planner's lock."""
+    """Reservations on what pods are about to leave. Guarded by the state's lock."""
 
     def __init__(self, cluster: Cluster, reservations: Reservations) -> None:
         self._cluster, self._reservations = cluster, reservations

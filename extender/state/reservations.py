@@ -39,7 +39,7 @@ class Reservations:
         """Jobs of which every waiting pod was found to have a reservation, until pods or
         reservations change: most of a queue, and nothing has to be looked at again for them."""
         self.touched_jobs: set[str] = set()
-        """Jobs whose pods or reservations have changed since the planner last read this."""
+        """Jobs whose pods or reservations have changed since the requeuer last read this."""
         self._overlaps: dict[str, dict[str, Resources]] = {}
         self._free: Capacity | None = None
         self._free_generation = -1

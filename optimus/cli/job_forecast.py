@@ -22,7 +22,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     log = (
         "a log as the trainer prints it, or a CSV epoch,loss; also packed (.gz, .xz, .bz2); without"
-        " a goal: the name of a TFJob or MXJob, whose own goal is asked about"
+        " a goal: the name of a job, whose own goal is asked about"
     )
     add("log", type=Path, metavar="LOG|JOB", help=log)
     goal = parser.add_mutually_exclusive_group()

@@ -25,7 +25,7 @@ _MOST_MOVES = 5
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "the name of a TFJob or MXJob; default: the list of all jobs"
+    help_text = "the name of a job; default: the list of all jobs"
     add_job(parser, help_text, nargs="?")
     add_arguments(parser, all_namespaces=True)
 

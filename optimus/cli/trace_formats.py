@@ -18,11 +18,10 @@ from optimus.cli.job_trace import (
 )
 from optimus.jobs import CountBounds, Counts, JobKey
 from optimus.resources import CPU, NONE, Resources
-from optimus.simulator.ground_truth.job_types import WORKER, JobType
+from optimus.simulator.ground_truth.job_types import JobType
 from optimus.simulator.results import GPU
 from optimus.simulator.trace_workload import SubmittedJob
 
-_GPU_WORKER: Final = WORKER + Resources({GPU: 1})
 _LONGEST_SECONDS: Final = 1e9
 _MOST_REPLICAS: Final = 10_000
 _MOST_TIMES: Final = 1e6

@@ -44,7 +44,7 @@ def change(text: str) -> Change:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_job(parser, "the name of a TFJob or MXJob")
+    add_job(parser, "the name of a job")
     add("--workers", type=change, metavar="N", help="the number of workers; +4: four more")
     add("--ps", type=change, metavar="N", help="the number of PSs; +1: one more")
     text = "labels of the nodes to consider; default: those that the autoscaler uses"

@@ -128,9 +128,8 @@ class IntervalConfig:
     long."""
 
     fairness: Fairness | None = field(default_factory=Fairness)
-    """Weights and the degree of fairness. Default: the sum of the logarithms of remaining times,
-    which no claimed amount of work changes. ``None``: the sum of remaining times, as in the
-    paper."""
+    """Weights and the degree of fairness. Default: the sum of -2 / sqrt(remaining time).
+    ``None``: the sum of remaining times, as in the paper."""
 
     def cooldown_of(self, progress: TrainingProgress, history: JobHistory) -> float:
         """Least time between two rescales of a job."""

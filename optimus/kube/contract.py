@@ -19,7 +19,7 @@ SCHEDULER_NAME: Final = "optimus-scheduler"
 
 
 class Annotation:
-    """Annotations on a TFJob or MXJob; the user's, but for the last four."""
+    """Annotations on a job; the user's, but for the last three."""
 
     TARGET: Final = "optimus.dl/target"
     TARGET_LOSS: Final = "optimus.dl/target-loss"

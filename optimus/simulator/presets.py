@@ -83,10 +83,6 @@ AUTHORS: Final = PublishedRules()
 WAITING: Final = PublishedRules(epochs_left=None, pre_run=PreRun(delays=True))
 """A job waits for its pre-run, then at its minimum for its fifth epoch: a weaker reading of the
 text, kept for comparison."""
-PUBLISHED_RULES: Final[Mapping[str, PublishedRules]] = MappingProxyType(
-    {"authors": AUTHORS, "waiting": WAITING}
-)
-"""By their names in the documentation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

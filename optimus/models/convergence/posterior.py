@@ -26,7 +26,6 @@ from optimus.models import Matrix, Vector
 
 _FORMS: Final = (-1.0, -0.5, -0.2, 0.02, 0.33, 0.66, 1.0, 1.5, 2.5, 4.0)
 _SPEEDS: Final = tuple(np.geomspace(0.03, 200.0, 18))
-_FLOORS: Final = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
 _NO_FLOOR: Final = 0.5
 """Prior probability of no floor: a few noisy points never show the absence of one."""
 _FORM_SPREAD: Final = (1.0, 3.0)

@@ -147,9 +147,5 @@ def test_replicas_of_one_role_that_differ_go_each_where_it_may(
 PODS = in_namespace(CORE, "default", "pods")
 
 
-def jobs_pods(api: Api, job: str) -> list[dict[str, Any]]:
-    return api.items(PODS, labelSelector=f"training.kubeflow.org/job-name={job}")
-
-
 def was_tried(pod: dict[str, Any]) -> bool:
     return bool(pod["status"].get("conditions"))

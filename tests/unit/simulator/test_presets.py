@@ -10,8 +10,6 @@ from optimus.simulator.forecasts import (
     TrueForecasts,
 )
 from optimus.simulator.presets import (
-    AUTHORS,
-    PUBLISHED_RULES,
     WAITING,
     PreRun,
     preset,
@@ -28,7 +26,6 @@ def test_published_policies_take_20_epochs_and_a_pre_run_that_delays_nothing(pol
 
 
 def test_under_the_waiting_rules_they_wait_for_both() -> None:
-    assert {"authors": AUTHORS, "waiting": WAITING} == PUBLISHED_RULES
     found = preset("optimus-paper", rules=WAITING)
     assert found.forecasts == FittedForecasts(epochs_left=None)
     assert found.pre_run == PreRun(delays=True)
