@@ -51,6 +51,8 @@ class _Passing(NamedTuple):
     constraints: NodeConstraints
     until: float
     since: float = float("-inf")
+    """When it was answered; of one that only an earlier process may have answered, long ago."""
+
     refused: frozenset[str] = frozenset()
     """Nodes that it was refused: what is reserved there was reserved before it was asked about."""
 

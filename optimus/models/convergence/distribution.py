@@ -4,7 +4,7 @@ A run that does not meet its goal is over all the same, at its declared end, or 
 runs usually are. Quantiles are those of the time at which the goal is met or the run over."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -98,10 +98,6 @@ class TimeToGoal:
             at = float(np.interp(probability, over, self.k))
         at = max(at, self.earliest)
         return at if not self.whole else min(math.ceil(at - _ROUNDING), self.end or math.inf)
-
-    def if_met(self, probability: float) -> float:
-        """The same of the runs that meet the goal."""
-        return replace(self, over=None).quantile(probability * self.in_run)
 
     def probability_by(self, k: float) -> float:
         """The probability that the goal is met by k."""

@@ -91,14 +91,6 @@ def paper_hardware(network: float = 0.5) -> Hardware:
     return _hardware(_cost(_SYNC_SECONDS - sync, sync), _cost(_ASYNC_SECONDS - async_, async_))
 
 
-def shared_links(tasks_per_server: float) -> Hardware:
-    """As table 2 if all time beyond line rate comes from tasks that share a server's link.
-
-    2.9 tasks a server give table 2's sync term, 2.3 its async one."""
-    wire = _cost(_LINE_SECONDS * max(tasks_per_server, 1.0), 0.0)
-    return _hardware(wire, wire)
-
-
 def _cost(wire_seconds: float, own_seconds: float) -> tuple[float, float]:
     """A PS's bandwidth and own time, from the seconds that each takes for one worker."""
     return 2 * _RESNET_MB / wire_seconds, own_seconds / _RESNET_MB

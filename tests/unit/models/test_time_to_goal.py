@@ -106,7 +106,7 @@ def test_a_run_that_does_not_meet_its_goal_is_over_when_runs_are() -> None:
     found = curve.time_to_goal(TargetLoss(0.1))
     usual = TotalPrior(math.log(60.0), 0.9).after(120.0)
     assert found.in_run < 0.5
-    assert found.point < found.if_met(0.5)
+    assert found.probability_by(found.point) < 0.5 * found.in_run
     assert found.high == pytest.approx(usual.high, rel=0.3)
 
 

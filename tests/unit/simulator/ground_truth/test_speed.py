@@ -18,7 +18,6 @@ from optimus.simulator.ground_truth.testbed import (
     nodes,
     paper_hardware,
     rescale_seconds,
-    shared_links,
 )
 from tests.cases import cases
 
@@ -202,15 +201,3 @@ def test_the_testbed_is_the_papers() -> None:
     assert len(nodes(3)) == 39
     assert len({node.name for node in nodes(3)}) == 39
     assert rescale_seconds(0) < rescale_seconds(100) < 30
-
-
-def test_links_that_tasks_share_give_table_2_back_with_its_own_number_of_tasks() -> None:
-    usual = paper_hardware(1.0)
-    assert shared_links(2.92).sync.ps_mb_per_second == pytest.approx(
-        usual.sync.ps_mb_per_second, rel=0.01
-    )
-    assert shared_links(2.325).async_.ps_mb_per_second == pytest.approx(
-        usual.async_.ps_mb_per_second, rel=0.01
-    )
-    assert shared_links(0.1) == shared_links(1.0)
-    assert shared_links(1.0).sync.ps_mb_per_second == pytest.approx(TESTBED.mb_per_second)

@@ -10,7 +10,6 @@ from optimus.jobs import BatchScope, ConvergenceThreshold, Counts, TrainingMode
 from optimus.models.earlier_runs import conditions_of
 from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.job_types import JOB_TYPES
-from optimus.simulator.ground_truth.testbed import shared_links
 from optimus.simulator.jobs import SimulatedJob, Workload, WorkloadMaker
 from optimus.simulator.workload import (
     WORKLOADS,
@@ -122,10 +121,9 @@ def test_a_job_is_what_a_user_would_submit() -> None:
 
 
 def test_hardware_changes_speeds_and_nothing_that_is_drawn() -> None:
-    usual, other = (
-        drawn(WorkloadConfig(), 20),
-        drawn(WorkloadConfig(hardware=shared_links(8.0)), 20),
-    )
+    hardware = WorkloadConfig().hardware
+    slower = replace(hardware, gflop_per_second=hardware.gflop_per_second / 8)
+    usual, other = drawn(WorkloadConfig(), 20), drawn(WorkloadConfig(hardware=slower), 20)
     apart = (Counts(1, 0), Counts(0, 1))
     for one, two in zip(usual.jobs, other.jobs, strict=True):
         assert one.job == two.job
