@@ -50,9 +50,7 @@ class _Passing(NamedTuple):
     resources: Resources
     constraints: NodeConstraints
     until: float
-    since: float = float("-inf")
-    """When it was answered; of one that only an earlier process may have answered, long ago."""
-
+    since: float = float("-inf")  # when this process answered it
     refused: frozenset[str] = frozenset()
     """Nodes that it was refused: what is reserved there was reserved before it was asked about."""
 
