@@ -23,7 +23,6 @@ from optimus.interval import IntervalPlan, Strategies
 from optimus.interval.capacity_plan import CapacityPlan, Claim, claims_of, headroom, largest_fit
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.driver import (
-    PROMISE_SECONDS,
     BeginRescale,
     DriverConfig,
     EndProfilingRun,
@@ -31,6 +30,7 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
+from optimus.interval.promises import PROMISE_SECONDS
 from optimus.jobs import Binding, Counts, Job
 from optimus.kube.kind_orders import encode_kind_orders
 from optimus.kube.results import Refused, Written

@@ -34,6 +34,7 @@ from optimus.interval.classify import (
     Eligibility,
     IntervalConfig,
     JobView,
+    Recommendation,
     saved_seconds,
 )
 from optimus.interval.fair_share import HeldCapacity
@@ -43,6 +44,7 @@ from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.settle import as_decided, weigh_restarts
 from optimus.interval.settle.undecided import Settled, Undecided
 from optimus.jobs import Job
+from optimus.models.forecast import Forecast
 from optimus.placement.first_kind import NO_ORDERS
 from optimus.progress.types import NOTHING
 from optimus.resources import Resources, total
@@ -76,7 +78,51 @@ def _no_collection() -> Iterator[None]:
 def plan_interval(
     interval_id: str, inputs: IntervalInput, strategies: Strategies, config: IntervalConfig
 ) -> IntervalPlan:
-    """Decide the counts of every managed job; a pure function."""
+    """Decide the counts of every managed job; a pure function.
+
+    A second plan says what is recommended for jobs that are not changed, as if they were."""
+    plan = _plan(interval_id, inputs, strategies, config)
+    advised = {uid for uid, each in inputs.history.items() if each.recommends}
+    if not advised:
+        return plan
+    history = {
+        uid: replace(each, held="") if uid in advised else each
+        for uid, each in inputs.history.items()
+    }
+    other = _plan(interval_id, replace(inputs, history=history), strategies, config)
+    jobs = {job.uid: job for job in inputs.snapshot.jobs}
+    recommended = dict[str, Recommendation]()
+    for each in other.decisions:
+        if each.uid in advised:
+            progress = inputs.progress.get(each.uid, NOTHING)
+            forecast = strategies.forecast(jobs[each.uid], progress)
+            price_seconds = config.price_seconds(history[each.uid])
+            recommended[each.uid] = _recommendation(each, forecast, price_seconds)
+    decisions = tuple(
+        replace(each, recommended=recommended.get(each.uid)) for each in plan.decisions
+    )
+    return replace(plan, decisions=decisions)
+
+
+def _recommendation(
+    decision: Decision, forecast: Forecast | NotReady, price_seconds: float
+) -> Recommendation:
+    """Return what a decision would have been, with the forecast by which it was made."""
+    what = Recommendation(decision.current, decision.counts, decision.action, decision.reason)
+    if isinstance(forecast, NotReady) or forecast.goal_met or not what.changes:
+        return what
+    return replace(
+        what,
+        seconds_now=forecast.at(decision.current),
+        seconds_then=forecast.at(decision.counts),
+        price_seconds=price_seconds,
+        expected=forecast.is_expected,
+    )
+
+
+def _plan(
+    interval_id: str, inputs: IntervalInput, strategies: Strategies, config: IntervalConfig
+) -> IntervalPlan:
     plan, policy = CapacityPlan.of(inputs.snapshot, strategies.placement), strategies.policy
     # 1. Look at every job
     held = HeldCapacity.of(inputs.snapshot.jobs, plan, config.fairness)
