@@ -75,8 +75,6 @@ RULES: Final[Mapping[str, Adapt]] = MappingProxyType(
         "cooldown": partial(interval, cooldown_seconds=0.0, young_cooldown_seconds=0.0),
         "cap of moves": partial(interval, moves_per_hour=_NO_CAP),
         "logarithm of remaining time": partial(interval, fairness=None),
-        "reserve for remainders": partial(interval, reserve_fraction=0.0),
-        "remainder rounds": partial(interval, remainder_rounds=0),
         "early intervals": without_early_intervals,
         "young intervals": without_young_intervals,
         "earlier runs": partial(loop, uses_earlier_runs=False),

@@ -111,15 +111,6 @@ class IntervalConfig:
     """A waiting job older than this comes before smaller ones. Default: that of the extender, which
     binds the pods in the same order."""
 
-    reserve_fraction: float = 0.10
-    """The part of the room that is held back from whole jobs where no job runs yet, and shared out
-    task by task afterwards. Unit: none. Default: even spreads on the fewest servers leave 5 to 8 %
-    of equal nodes in pieces too small for a server's share."""
-
-    remainder_rounds: int = 4
-    """How often at most the pieces that are left are shared out among jobs that start. Default:
-    later rounds place next to nothing."""
-
     profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
     """How much is spent on measuring: it decides when a job's profiling is over."""
 

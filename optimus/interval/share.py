@@ -1,18 +1,10 @@
-"""Share: divides the nodes into pools, states the policy's problem in each, places starting jobs.
+"""Share: divides the nodes into pools and states the policy's problem in each.
 
 Taints, selectors and cordons keep replicas from nodes, so free capacity is not the same for all
 jobs. 1. Jobs that compete for capacity are grouped by the constraints of their roles. 2. A node
 belongs to the pool of the groups of which it admits a replica; groups that share a node are one
 pool. 3. Within a pool, fixed jobs and the minimum of waiting jobs are subtracted before any job
 grows.
-
-Starting jobs wait with a forecast. They have no pods yet: nothing is restarted for their counts.
-1. Every job is placed whole, smaller ones first (Optimus, section 4.2). One that does not fit is
-   placed at its minimum and grows from there; one of which not even that fits gets the place of
-   another starting job, which is trimmed or moved.
-2. Whole jobs leave fragments that hold no whole job. The policy allocates them, every job keeping
-   what it has; further tasks are placed one by one, large ones first, near the others of their job.
-Step 2 is repeated while it places any task.
 """
 
 from collections import Counter, defaultdict
@@ -20,18 +12,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import numpy as np
-
-from optimus.allocation import NO_MEMORY, AllocationProblem, Candidate, ClusterProblem, Policy
+from optimus.allocation import AllocationProblem
 from optimus.allocation.fairness import Fairness
-from optimus.allocation.policy import PoolProblem, grants
 from optimus.allocation.problem import NamespaceShare
-from optimus.interval.capacity_plan import Assigned, CapacityPlan
+from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility, IntervalConfig
 from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from optimus.nodes import Node, refusal
-from optimus.placement.capacity import Capacity, Vector
-from optimus.placement.incremental import IncrementalPlacement, TightestFit
+from optimus.placement.capacity import Vector
 from optimus.placement.queue.order import OrderKey, WaitingGang, order_key
 from optimus.resources import Resources, total
 
@@ -99,6 +87,18 @@ class Share:
     starting: Sequence[Classified]
     to_measure: Sequence[Classified]
 
+    def by_size(self, allocated: Mapping[str, Counts], *, sign: int = 1) -> list[Classified]:
+        """The starting jobs, those of the highest priority first, among equals the smallest, or,
+        with the sign -1, the largest."""
+        capacity = self.problem.capacity
+
+        def key(each: Classified) -> tuple[int, float, str]:
+            job = each.job
+            demand = job.demand(allocated.get(job.uid, each.minimum))
+            return -job.priority, sign * demand.dominant(capacity)[1], job.uid
+
+        return sorted(self.starting, key=key)
+
 
 def share_pool(
     pool: Pool, jobs: Sequence[Classified], plan: CapacityPlan, config: IntervalConfig, at: float
@@ -148,15 +148,11 @@ def share_pool(
             (admitted if is_asked else to_measure).append(each)
         elif is_asked:
             rejected.append((each, beyond or _why_rejected(each, demand, spare)))
-    # Whole jobs leave fragments that no whole job fits. Part of the capacity is held back from them
-    # and then allocated task by task. Not where jobs run: they would restart to use fragments.
-    part = 0.0 if running else config.reserve_fraction
-    reserve = Resources({name: int(max(each, 0) * part) for name, each in available.items()})
     for candidate in candidates:
         quotas.release(candidate.job.uid)
     shares = namespace_shares(pool, jobs, plan, config.fairness)
     problem = AllocationProblem(
-        available, capacity, candidates, servers, reserve, quotas.remaining(), shares
+        available, capacity, candidates, servers, quotas=quotas.remaining(), shares=shares
     )
     return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
 
@@ -311,246 +307,3 @@ def _root(leader: Sequence[int], group: int) -> int:
     while leader[group] != group:
         group = leader[group]
     return group
-
-
-_MAX_VICTIMS = 32
-"""Maximum number of other jobs tried as victims of one that fits nowhere: mostly the first few
-suffice."""
-
-
-@dataclass(slots=True)
-class StartingJobs:
-    """The starting jobs of one pool: the counts of those that are placed in ``plan``, by UID."""
-
-    share: Share
-    plan: CapacityPlan
-    at: float
-    max_attempts: int
-    counts: dict[str, Counts] = field(default_factory=dict)
-    _jobs: dict[str, Candidate] = field(init=False)
-    _available: Resources | None = None
-    """What is free and what these jobs hold, together: the same in every round of the remainder,
-    in which no other job takes or releases room."""
-    _known_tightest: TightestFit | None = None
-
-    def __post_init__(self) -> None:
-        """Jobs whose last placement failed are left out; ``Settlement.place`` excludes counts."""
-        self._jobs = {
-            each.job.uid: each.candidate
-            for each in sorted(self.share.starting, key=lambda each: each.job.uid)
-            if each.candidate is not None and not each.placement_failures
-        }
-
-    @property
-    def _tightest(self) -> TightestFit:
-        """The tightest nodes for single tasks of these jobs; made when first asked for."""
-        if self._known_tightest is None:
-            self._known_tightest = TightestFit(self.plan.capacity)
-            for candidate in self._jobs.values():
-                self._known_tightest.task(candidate.job.ps)
-                self._known_tightest.task(candidate.job.worker)
-        return self._known_tightest
-
-    def place_whole(self, allocated: Mapping[str, Counts]) -> None:
-        """Place whole jobs at the counts that the policy allocated, those of the highest priority
-        first, among equals the smallest."""
-        wanted = {uid: allocated[uid] for uid in self._jobs if uid in allocated}
-        jobs = [self._jobs[uid].job for uid in wanted]
-        shares = self.plan.capacity.shares(jobs, list(wanted.values()))
-        order = zip((-job.priority for job in jobs), shares, wanted, strict=True)
-        for _, _, uid in sorted(order):
-            self._place(uid, wanted[uid])
-        unplaced = [uid for uid in wanted if uid not in self.counts]
-        if unplaced:
-            victims = _Victims(self._jobs, self.counts, self.plan.capacity)
-            for uid in unplaced:
-                self._displace_one(uid, victims)
-
-    def join(self, uid: str) -> None:
-        """Add a job that was placed by the settlement, to grow with the others."""
-        assigned = self.plan.assigned.get(uid)
-        if uid in self._jobs and assigned is not None:
-            self.counts[uid] = assigned.assignment.counts
-
-    @property
-    def may_grow(self) -> bool:
-        """Whether any node has room for a further task of any of these jobs."""
-        return self._tightest.any_fits_on(self.plan.capacity)
-
-    def share_remainder(self, policy: Policy) -> bool:
-        """Allocate the fragments once; returns whether any task was placed."""
-        self._tightest.reset(self.plan.capacity)
-        problem = ClusterProblem(self.at, (PoolProblem(self._remainder()),))
-        answer, _ = policy.decide(problem, NO_MEMORY, 0)
-        allocated = {uid: each.counts for uid, each in grants(answer).items()}
-        found = False
-        for uid in self._jobs:
-            if uid in allocated and uid not in self.counts:
-                self._place(uid, allocated[uid])
-                found |= uid in self.counts
-        growing, grown = dict[str, IncrementalPlacement](), dict[str, Counts]()
-        for uid, spec, column, count in self._further_tasks(allocated):
-            if self._tightest.fits_nowhere(spec):
-                continue
-            if uid not in growing:
-                growing[uid], grown[uid] = self._incremental(uid), self.counts[uid]
-            ps, workers = grown[uid]
-            allowed = self.plan.quotas.most_more(uid, grown[uid], role=column, wanted=count)
-            added = growing[uid].add(spec, column, allowed)
-            if not added:
-                continue
-            grown[uid] = Counts(ps + added, workers) if column == 0 else Counts(ps, workers + added)
-            self.plan.quotas.charge(uid, grown[uid])
-        for uid, counts in grown.items():
-            if counts != self.counts[uid]:
-                found |= self._accept(uid, counts, growing[uid], counts == allocated[uid])
-        return found
-
-    def _remainder(self) -> AllocationProblem:
-        """The free capacity for these jobs, which keep the tasks that they have."""
-        for uid, counts in self.counts.items():
-            known = self._jobs[uid]
-            if known.holds != counts:
-                self._jobs[uid] = known.holding(counts)
-        free, servers = self.share.pool.available(self.plan)
-        if self._available is None:
-            self._available = free + self._held()
-        jobs, quotas = tuple(self._jobs.values()), self.plan.quotas.copy()
-        for uid in self._jobs if quotas.quotas else ():
-            quotas.release(uid)
-        capacity, left = self.share.problem.capacity, quotas.remaining()
-        return AllocationProblem(self._available, capacity, jobs, servers, quotas=left)
-
-    def _held(self) -> Resources:
-        # Thousands of jobs have few different requests: multiply once for each request.
-        held: Counter[Resources] = Counter()
-        for uid, counts in self.counts.items():
-            job = self._jobs[uid].job
-            held[job.ps.resources] += counts.ps
-            held[job.worker.resources] += counts.workers
-            for role in job.fixed:
-                held[role.spec.resources] += role.count
-        return total(amount * count for amount, count in held.items())
-
-    def _place(self, uid: str, wanted: Counts) -> None:
-        if self.plan.assign(self._jobs[uid].job, wanted, evenly=True) is None:
-            self.counts[uid] = wanted
-        else:
-            self._place_task_by_task(uid, wanted)
-
-    def _place_task_by_task(self, uid: str, wanted: Counts) -> bool:
-        """Place a job at its minimum, then add tasks towards ``wanted`` as far as they fit."""
-        job = self._jobs[uid].job
-        minimum = job.bounds.minimum
-        if self.plan.assign(job, minimum) is not None:
-            return False
-        self.counts[uid] = minimum
-        growing, quotas = self._incremental(uid), self.plan.quotas
-        more = quotas.most_more(uid, minimum, role=0, wanted=wanted.ps - minimum.ps)
-        ps = minimum.ps + growing.add(job.ps, 0, more)
-        quotas.charge(uid, Counts(ps, minimum.workers))
-        more = wanted.workers - minimum.workers
-        more = quotas.most_more(uid, Counts(ps, minimum.workers), role=1, wanted=more)
-        workers = minimum.workers + growing.add(job.worker, 1, more)
-        self._accept(uid, Counts(ps, workers), growing, (ps, workers) == wanted)
-        return True
-
-    def _incremental(self, uid: str) -> IncrementalPlacement:
-        assignment = self.plan.assigned[uid].assignment
-        return IncrementalPlacement(assignment, self.plan.capacity, self._tightest)
-
-    def _accept(
-        self, uid: str, counts: Counts, growing: IncrementalPlacement, is_whole: bool
-    ) -> bool:
-        """Keep the added tasks, unless they are only a part and make the job no faster."""
-        candidate, before = self._jobs[uid], self.plan.assigned[uid]
-        job, seconds = candidate.job, candidate.forecast.at
-        self.plan.assigned[uid] = Assigned(job, growing.assignment)
-        if is_whole or seconds(counts) < seconds(self.counts[uid]):
-            self.counts[uid] = counts
-            self.plan.quotas.charge(uid, counts)
-            return True
-        self.plan.release(uid)
-        self._tightest.given_back()
-        # On the same nodes: a new placement might not fit beside tasks added since.
-        before.assignment.take_from(self.plan.capacity, job)
-        self.plan.assigned[uid] = before
-        self.plan.quotas.charge(uid, self.counts[uid])
-        return False
-
-    def _further_tasks(
-        self, allocated: Mapping[str, Counts]
-    ) -> Iterator[tuple[str, ReplicaSpec, int, int]]:
-        """The further tasks of each job and role, large ones first: small ones fill the gaps."""
-        tasks: list[tuple[float, str, int, ReplicaSpec, int]] = []
-        whole, sizes = self.share.problem.capacity, dict[int, float]()
-        for uid, counts in self.counts.items():
-            if allocated.get(uid, counts) == counts:
-                continue
-            job = self._jobs[uid].job
-            for column, spec in enumerate((job.ps, job.worker)):
-                count = allocated[uid][column] - counts[column]
-                if count > 0:
-                    if id(spec.resources) not in sizes:
-                        sizes[id(spec.resources)] = spec.resources.dominant(whole)[1]
-                    tasks.append((-sizes[id(spec.resources)], uid, column, spec, count))
-        for _, uid, column, spec, count in sorted(tasks, key=lambda task: task[:3]):
-            yield uid, spec, column, count
-
-    def _displace_one(self, uid: str, victims: "_Victims") -> None:
-        """Trim or move another starting job, so that this one gets its minimum."""
-        job = self._jobs[uid].job
-        minimum = job.bounds.minimum
-        for victim in victims.of(job.demand(minimum)):
-            if self.max_attempts <= 0:
-                return
-            self.max_attempts -= 1
-            savepoint, before = self.plan.savepoint(victim), self.counts.pop(victim)
-            charged = self.plan.quotas.charged(uid)
-            self.plan.release(victim)
-            self._tightest.given_back()
-            if self.plan.assign(job, minimum) is None:
-                if self._place_task_by_task(victim, before):
-                    self.counts[uid] = minimum
-                    victims.update(victim, self.counts[victim])
-                    victims.update(uid, minimum)
-                    return
-                self.plan.assigned.pop(uid)
-                self.plan.quotas.restore(uid, charged)
-            self.counts[victim] = before
-            self.plan.undo(victim, savepoint)
-
-
-class _Victims:
-    """Placed jobs by what they could spare; kept as matrices, since every job is a victim."""
-
-    def __init__(
-        self, jobs: Mapping[str, Candidate], counts: Mapping[str, Counts], capacity: Capacity
-    ) -> None:
-        self._jobs, self._capacity, self._uids = jobs, capacity, list(jobs)
-        self._row = {uid: row for row, uid in enumerate(self._uids)}
-        self._spare = np.zeros((len(jobs), len(capacity.resources)), dtype=np.int64)
-        self._is_placed = np.zeros(len(jobs), dtype=np.bool_)
-        for uid, each in counts.items():
-            self.update(uid, each)
-
-    def update(self, uid: str, counts: Counts) -> None:
-        """A job is placed at these counts now."""
-        job, row = self._jobs[uid].job, self._row[uid]
-        minimum, vector = job.bounds.minimum, self._capacity.vector
-        ps = np.array(vector(job.ps.resources) or 0, dtype=np.int64)
-        worker = np.array(vector(job.worker.resources) or 0, dtype=np.int64)
-        more = counts.ps - minimum.ps, counts.workers - minimum.workers
-        self._spare[row], self._is_placed[row] = ps * more[0] + worker * more[1], True
-
-    def of(self, needed: Resources) -> list[str]:
-        """The first few to try: those first that could spare all that is needed."""
-        vector = self._capacity.vector(needed)
-        if vector is None:
-            return []
-        whole = self._capacity.vector(self._capacity.allocatable) or ()
-        spares_all = (self._spare >= np.array(vector)).all(axis=1)
-        shares = (self._spare / np.maximum(np.array(whole), 1)).max(axis=1, initial=0.0)
-        order = np.lexsort((-shares, ~spares_all))
-        rows = order[self._is_placed[order]][:_MAX_VICTIMS]
-        return [self._uids[row] for row in rows.tolist()]

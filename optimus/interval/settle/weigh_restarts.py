@@ -9,8 +9,7 @@
    a growing one only where the growth saves more than all restarts and slower jobs cost, or where
    it lets the job meet its deadline. A job that has no forecast any more and more than its user
    gave it returns that to waiting jobs.
-4. Jobs without pods share the fragments of capacity that are left, task by task.
-5. Jobs whose counts are fixed go to faster kinds of nodes.
+4. Jobs whose counts are fixed go to faster kinds of nodes.
 """
 
 import itertools
@@ -20,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from optimus.allocation import Policy
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import why_excluded
 from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal, schedulable_capacity
@@ -36,7 +34,7 @@ from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objecti
 from optimus.interval.node_kinds import OnFastestKind
 from optimus.interval.settle.faster_kinds import moves_to_faster_kinds
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
-from optimus.interval.share import Share, StartingJobs, in_queue_order, pools_of, share_pool
+from optimus.interval.share import Share, in_queue_order, pools_of, share_pool
 from optimus.interval.worth import FOR_EVER, Loan, loan_until_used
 from optimus.jobs import Counts
 from optimus.nodes import refusal
@@ -67,16 +65,12 @@ def settle(undecided: Undecided) -> Settled:
     # 2. and 3. Fit and settle, waiting jobs first
     loan = _loan(undecided, shares, answer)
     settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loan)
-    starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
     refused = answer if undecided.policy.traits.refuses else {}
-    for each in starting:
-        _settle_waiting(each, settlement, refused, at)
+    for share in shares:
+        _settle_waiting(share, settlement, refused, at)
     settlement.resize_running(jobs)
-    # 4. Fragments that are left
-    for each in starting:
-        _share_remainder(each, settlement, undecided.policy)
+    # 4. Kinds of nodes
     kinds, actions = _bind_moved(undecided, settlement, jobs), dict[str, Action]()
-    # 5. Kinds of nodes
     for move in moves_to_faster_kinds(undecided, jobs):
         uid = move.job.job.uid
         kinds[uid], actions[uid] = move.kind, Action.CHANGE
@@ -131,48 +125,33 @@ def _before_a_return(shares: Iterable[Share], answer: ClusterAllocation) -> Reso
 
 
 def _settle_waiting(
-    starting: StartingJobs, settlement: "Settlement", answer: ClusterAllocation, at: float
+    share: Share, settlement: "Settlement", answer: ClusterAllocation, at: float
 ) -> None:
     """Place what waits, but for the jobs that the policy does not want to run now."""
-    share = starting.share
     for job in share.placed:
         settlement.decide(job, job.counts, f"there is free capacity for its {job.counts}")
     for job, reason in share.rejected:
         settlement.decide(job, job.job.counts, reason)
     for job in share.admitted:
         settlement.place(job)
-    starting.place_whole(settlement.allocated)
-    unplaced = []
-    for job in share.starting:
-        counts = starting.counts.get(job.job.uid)
-        if counts is None:
-            unplaced.append(job)
-        else:
-            settlement.decide(job, counts, _placed_reason(job, counts))
-    for job in in_queue_order(unplaced, share.problem.capacity, settlement.config, at):
+    # All that start have their minimum first, the largest first, and then grow, the smallest first:
+    # nothing is restarted for it.
+    allocated = settlement.allocated
+    placed = {each.job.uid for each in share.by_size({}, sign=-1) if settlement.starts(each)}
+    starting = share.by_size(allocated)
+    for job in (each for each in starting if each.job.uid in placed):
+        settlement.place(job)
+    unplaced = [each for each in starting if each.job.uid not in placed]
+    capacity = share.problem.capacity
+    for job in in_queue_order(unplaced, capacity, settlement.config, at):
         said = answer.get(job.job.uid)
         if isinstance(said, Refusal):
             settlement.decide(job, job.job.counts, said.reason)
-            continue
-        settlement.place(job)
-        starting.join(job.job.uid)
+        else:
+            settlement.place(job)
     for job in share.to_measure:
         if job.measure_at is not None:
             settlement.reclaim_to_measure(job, job.measure_at)
-
-
-def _share_remainder(starting: StartingJobs, settlement: "Settlement", policy: Policy) -> None:
-    """Allocate what whole jobs left. Comes last: what it allocates cannot be reclaimed."""
-    if not starting.counts:
-        return
-    for _ in range(settlement.config.remainder_rounds):
-        if not starting.may_grow or not starting.share_remainder(policy):
-            break
-    for job in starting.share.starting:
-        counts = starting.counts.get(job.job.uid)
-        if counts is not None and counts != settlement.counts[job.job.uid]:
-            settlement.counts[job.job.uid] = counts
-            settlement.reasons[job.job.uid] = _placed_reason(job, counts)
 
 
 @dataclass(slots=True)
@@ -240,6 +219,13 @@ class Settlement:
             self.reclaim.moved(job, counts)
         self.reasons[uid] = "; ".join(part for part in (job.reason, reason) if part)
 
+    def starts(self, job: Classified) -> bool:
+        """Place a job that starts at its minimum, where the policy allocates it something."""
+        uid, least = job.job.uid, job.minimum
+        if uid not in self.allocated or job.why_excluded(least) is not None:
+            return False
+        return self.plan.assign(job.job, least) is None
+
     def place(self, job: Classified) -> None:
         """Place a job that waits or has to change its counts; for its minimum others shrink."""
         if job.lost_replicas:
@@ -283,17 +269,18 @@ class Settlement:
             self.decide(job, own, refusal)
 
     def _place_first(self, job: Classified, options: Sequence[Counts]) -> str | None:
-        """Place the first of these counts that fits; they are in descending order of demand."""
-        first = bisect_left(options, True, key=lambda counts: self.plan.fits(job.job, counts))
-        if first < len(options) and self.plan.move(job.job, options[first]) is None:
-            self.decide(job, options[first], _placed_reason(job, options[first]))
-            return None
-        minimum = options[-1]
-        reason = f"which waits for {minimum}"
-        refusal = self._reclaim(job, lambda plan: plan.move(job.job, minimum), reason, _WAITS)
-        if refusal is None:
-            self.decide(job, minimum, _placed_reason(job, minimum))
-        return refusal
+        """Place the first of these counts that fits; they are in descending order of demand. Where
+        none does, others shrink for the last, and the job gets what they leave."""
+        counts = _first_that_moves(self.plan, job, options)
+        if counts is None:
+            least = options[-1]
+            reason = f"which waits for {least}"
+            refusal = self._reclaim(job, lambda plan: plan.move(job.job, least), reason, _WAITS)
+            if refusal is not None:
+                return refusal
+            counts = _first_that_moves(self.plan, job, options) or least
+        self.decide(job, counts, _placed_reason(job, counts))
+        return None
 
     def reclaim_to_measure(self, job: Classified, counts: Counts) -> None:
         """Reserve capacity to measure a job's speed at other counts; others shrink for it."""
@@ -398,6 +385,15 @@ class Settlement:
             return f"no other job needs the capacity that {wanted} would release"
         gain = job.gain(wanted, self.loan)
         return too_little_text(job, wanted, gain, self.config.hysteresis_fraction)
+
+
+def _first_that_moves(
+    plan: CapacityPlan, job: Classified, options: Sequence[Counts]
+) -> Counts | None:
+    """The first of these counts that fits, at which the job is placed; ``None`` where none does."""
+    first = bisect_left(options, True, key=lambda counts: plan.fits(job.job, counts))
+    is_placed = first < len(options) and plan.move(job.job, options[first]) is None
+    return options[first] if is_placed else None
 
 
 def _is_donor(job: Classified, wanted: Counts) -> bool:

@@ -152,7 +152,7 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
     ),
     "it does so for one with a forecast": (
         Case(BESIDE, {"new": steps(1000)}, history={"big": JobHistory(user_counts=Counts(2, 3))}),
-        {"big": shrink(2, 3, "releases capacity to team/new"), "new": wait(1, 2)},
+        {"big": shrink(2, 3, "releases capacity to team/new"), "new": shrink(1, 1)},
     ),
     "it keeps what it has where nobody waits": (
         Case([(BIG, FULL)], history={"big": JobHistory(user_counts=Counts(2, 3))}),

@@ -1,7 +1,7 @@
 """Plans for an empty cluster: invariants of every plan, and cases that need trimming."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,34 +124,6 @@ class Weighed:
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         return self.rule.allocate(problem)
-
-
-@dataclass(frozen=True)
-class Counting:
-    """A policy, and the problems that it was asked."""
-
-    rule: OptimusPolicy
-    asked: list[AllocationProblem] = field(default_factory=list)
-    name: str = OptimusPolicy.name
-    traits: PolicyTraits = OptimusPolicy.traits
-
-    def allocate(self, problem: AllocationProblem) -> Allocation:
-        self.asked.append(problem)
-        return self.rule.allocate(problem)
-
-
-def test_the_policy_is_not_asked_about_a_remainder_that_holds_no_task() -> None:
-    def rounds(cores: int) -> int:
-        policy = Counting(OptimusPolicy())
-        plan_for(
-            [candidate("a", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 1e4)],
-            [Node("n", Resources(cpu=cores))],
-            per_pool(policy),
-        )
-        return len(policy.asked)
-
-    assert rounds(2999) == 1
-    assert rounds(3000) > 1
 
 
 def test_a_job_that_does_not_fit_gets_capacity_from_one_above_its_minimum() -> None:
