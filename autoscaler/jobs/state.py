@@ -37,7 +37,7 @@ from optimus.rescale.checkpoints import awaits_next_checkpoint, must_wait_for_ch
 from optimus.rescale.disruption import rescale_order
 from optimus.rescale.machine import Rescale, resume
 from optimus.rescale.purpose import RescalePurpose, why_unwanted
-from optimus.rescale.record import ended_rescale
+from optimus.rescale.record import rescale_ended
 from optimus.rescale.words import (
     End,
     Outcome,
@@ -702,12 +702,11 @@ class JobState:
         if start is not None and not start.lost and end.price_seconds is not None:
             price_seconds = end.price_seconds - end.redone_seconds
             end = replace(end, price_seconds=price_seconds, redone_seconds=0.0)
-        ended = ended_rescale(end, at)
-        self.not_measured = 0 if ended.happened else self.not_measured
-        self.record = lifecycle.rescale_ended(self.record, ended)
+        self.not_measured = 0 if end.happened else self.not_measured
+        self.record = rescale_ended(self.record, end, at)
         if end.record.in_place and end.outcome is Outcome.ABANDONED:
             # Refused half-way: no counts of its user's.
-            self.record = replace(self.record, rescaled_counts=(ended.before, self.job.counts))
+            self.record = replace(self.record, rescaled_counts=(end.record.before, self.job.counts))
 
 
 def begin_order(state: JobState) -> tuple[bool, float]:

@@ -2,14 +2,12 @@
 
 from optimus.lifecycle.record import (
     Avoided,
-    EndedRescale,
     JobRecord,
     counts_failed,
     not_profiled,
     profiling_began,
     received_until,
     recorded_history,
-    rescale_ended,
     saves_on_stop,
     saving_text,
     service_began,
@@ -19,14 +17,12 @@ from optimus.lifecycle.record import (
 
 __all__ = (
     "Avoided",
-    "EndedRescale",
     "JobRecord",
     "counts_failed",
     "not_profiled",
     "profiling_began",
     "received_until",
     "recorded_history",
-    "rescale_ended",
     "saves_on_stop",
     "saving_text",
     "service_began",

@@ -7,12 +7,9 @@ t is how long a run trained, v its speed and v_own the speed at the user's own c
 the job has run there, else predicted by its speed model. Both count examples where the batch
 belongs to each worker. What a job gave to others counts against it; that it waited is not counted.
 
-The brake tells whether moved jobs have ended later than untouched, beyond what noise explains.
-Each job that was moved and has ended is an observation x, its ``Books.saved_fraction``, which is
-between -1 and 1. If moves break even on average, M <- max(M, 1) (1 - b x) is an e-detector for
-every stake b (Shin, Ramdas and Rinaldo, 2024): it passes 1 / ERROR not more often than once in
-1 / ERROR jobs on average, whatever the distribution of x and whenever it is looked at. M begins
-again at 1, so that earlier gains hide no later loss. Stakes are averaged.
+The brake ends moves where the last ``LAST_JOBS`` jobs that were moved and have ended were later
+than untouched on average, by more than ``MOST_LOST``. An observation is a job's
+``Books.saved_fraction``, which is between -1 and 1.
 """
 
 from collections import defaultdict
@@ -27,16 +24,14 @@ from optimus.models.forecast import batch_rule, expected_speed
 from optimus.progress.types import SpeedSample, TrainingProgress
 from optimus.times import duration
 
-ERROR: Final = 0.01
-"""If moves break even, one moved job in 100 at most ends with a false alarm."""
+LAST_JOBS: Final = 20
+"""So many jobs of a namespace, or of a workload, that ended last count."""
 
-MOST_JOBS: Final = 200
-"""The last so many jobs of a namespace, and of a workload, count."""
+MOST_LOST: Final = 0.05
+"""Jobs may end later by so much, as noise explains it."""
 
 LEAST_NAMESPACES: Final = 3
 """So many are braked where the jobs of all are."""
-
-_STAKES: Final = (0.25, 0.5, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,18 +152,9 @@ def brake_of(ended: Iterable[EndedJob]) -> Brake:
     return Brake(every if is_common else "", braked, {key: why for key, why in whys.items() if why})
 
 
-def evidence(fractions: Iterable[float]) -> float:
-    """The e-detector after these jobs, in the order in which they ended."""
-    found = [1.0] * len(_STAKES)
-    for each in fractions:
-        x = min(max(each, -1.0), 1.0)
-        found = [max(m, 1.0) * (1 - b * x) for m, b in zip(found, _STAKES, strict=True)]
-    return sum(found) / len(found)
-
-
 def _why(fractions: list[float], of: str) -> str:
-    fractions = fractions[-MOST_JOBS:]
-    if evidence(fractions) < 1 / ERROR:
+    last = fractions[-LAST_JOBS:]
+    mean = sum(max(each, -1.0) for each in last) / len(last)
+    if len(last) < LAST_JOBS or mean > -MOST_LOST:
         return ""
-    mean = -sum(fractions) / len(fractions)
-    return f"the last {len(fractions)} moved {of} ended {mean:.0%} later than untouched on average"
+    return f"the last {LAST_JOBS} moved {of} ended {-mean:.0%} later than untouched on average"

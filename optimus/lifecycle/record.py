@@ -11,12 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.allocation.policy import Service
-from optimus.allocation.problem import MOST_MOVES, is_forced
 from optimus.jobs import Binding, Counts, Job
 from optimus.progress.types import RunStart
-
-_MOST_PRICES: Final = 9
-"""Of so many rescales what they cost is kept: nodes and images change."""
 
 _MOST_FAILED: Final = 16
 
@@ -137,45 +133,6 @@ class JobRecord:
     """Training that their stops lost, and that it did again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedRescale:
-    """How a rescale ended, as far as the record of its job is concerned."""
-
-    at: float
-    before: Counts
-    target: Counts
-    happened: bool
-    """The job was moved or paused, or moved and moved back."""
-
-    is_counted: bool = True
-    """It counts against the rate of rescales: it was no profiling run, and no turn of a policy."""
-
-    reached: bool
-    """It is at the target."""
-
-    is_profiling: bool = False
-    """It was a profiling run; ``measures``: that, or an exploratory move."""
-
-    measures: bool = False
-    is_chosen: bool = True
-    """It was made for speed, and counts against the rate of the job's rescales."""
-
-    replaces: bool = False
-    """It replaced slow workers, at the same counts."""
-
-    is_pause: bool = False
-    is_turn: bool = False
-    """A policy by which jobs take turns paused or moved it."""
-
-    suspended_at_target: bool = False
-    price_seconds: float | None = None
-    """What it cost; ``redone_seconds`` of it the training that its stop lost."""
-
-    redone_seconds: float = 0.0
-    start_seconds: float | None = None
-    """From the placement of its pods until all ran."""
-
-
 def profiling_began(record: JobRecord, counts: Counts, own_counts: Counts | None) -> JobRecord:
     """The job is moved to these counts to be measured; ``own_counts`` are those to return to."""
     return replace(record, profiled=(*record.profiled, counts), own_counts=own_counts)
@@ -187,37 +144,6 @@ def not_profiled(record: JobRecord, counts: Counts) -> JobRecord:
     if counts in profiled:
         profiled.remove(counts)
     return replace(record, profiled=tuple(profiled))
-
-
-def rescale_ended(record: JobRecord, end: EndedRescale) -> JobRecord:
-    """A rescale has ended."""
-    counts = end.happened and end.is_counted
-    is_own = end.is_chosen and (end.replaces or not is_forced(end.before, end.target))
-    settles = end.reached and not end.measures and not end.replaces
-    price = end.price_seconds or 0.0
-    stopped_seconds = None if end.price_seconds is None else max(price - end.redone_seconds, 0.0)
-    return replace(
-        record,
-        rescales=record.rescales + counts,
-        last_rescaled_at=end.at if counts else record.last_rescaled_at,
-        prices=_with_last(record.prices, stopped_seconds),
-        starts=_with_last(record.starts, end.start_seconds),
-        moves=_latest(record.moves, end.at) if end.happened and is_own else record.moves,
-        profiling_since=end.at if end.is_profiling and end.reached else None,
-        measured_at=end.at if end.is_profiling and end.happened else record.measured_at,
-        own_counts=None if settles else record.own_counts,
-        checkpoint_missed=record.checkpoint_missed and not end.happened,
-        suspended_at_target=record.suspended_at_target or end.suspended_at_target,
-        replacements=_latest(record.replacements, end.at)
-        if end.happened and end.replaces
-        else record.replacements,
-        # A cached copy may still show the counts before.
-        rescaled_counts=(end.before, end.target),
-        turns=_latest(record.turns, end.at) if end.happened and end.is_turn else record.turns,
-        pauses=record.pauses + (end.happened and end.is_pause),
-        stopped_seconds=record.stopped_seconds + (stopped_seconds or 0.0),
-        redone_seconds=record.redone_seconds + min(end.redone_seconds, price),
-    )
 
 
 def counts_failed(record: JobRecord, failed: FailedCounts) -> JobRecord:
@@ -313,11 +239,3 @@ def recorded_history(record: JobRecord, job: Job) -> dict[str, Any]:
         "user_counts": record.user_counts,
         "saves_on_stop": saves_on_stop(record, job.saves_on_stop),
     }
-
-
-def _with_last(measured: tuple[float, ...], seconds: float | None) -> tuple[float, ...]:
-    return measured if seconds is None else (*measured, seconds)[-_MOST_PRICES:]
-
-
-def _latest(instants: tuple[float, ...], at: float) -> tuple[float, ...]:
-    return (*instants, at)[-MOST_MOVES:]

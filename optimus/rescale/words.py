@@ -455,6 +455,11 @@ class End:
     stop_seconds: float | None = None
     """From the suspension to the end of the last pod; ``None`` where that was not seen."""
 
+    @property
+    def happened(self) -> bool:
+        """Whether the job was moved or paused, or moved and moved back."""
+        return self.outcome in {Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.PAUSED}
+
 
 @dataclass(frozen=True, slots=True)
 class CountsFailed:

@@ -10,14 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from optimus import lifecycle
 from optimus.interval.capacity_plan import CapacityPlan, Held, largest_fit, reserve
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.rescale.checkpoints import must_wait_for_checkpoint
 from optimus.rescale.execution import run_rescale
 from optimus.rescale.machine import Rescale, RescaleConfig, resume
 from optimus.rescale.purpose import why_unwanted
-from optimus.rescale.record import ended_rescale
+from optimus.rescale.record import rescale_ended
 from optimus.rescale.words import (
     CountsFailed,
     CountsFound,
@@ -169,14 +168,13 @@ class SimulatedExecutor:
         """Record it."""
         state = self._state
         state.rescale = None
-        ended, lost_seconds = ended_rescale(end, self._cluster.now), state.stop_lost_seconds
-        price_seconds = None
-        if ended.price_seconds is not None and lost_seconds is not None:
+        lost_seconds, price_seconds = state.stop_lost_seconds, None
+        if end.price_seconds is not None and lost_seconds is not None:
             # What the stop lost is known here; a log shows when a checkpoint was saved.
-            price_seconds = ended.price_seconds - ended.redone_seconds + lost_seconds
-        ended = replace(ended, price_seconds=price_seconds, redone_seconds=lost_seconds or 0.0)
+            price_seconds = end.price_seconds - end.redone_seconds + lost_seconds
+        end = replace(end, price_seconds=price_seconds, redone_seconds=lost_seconds or 0.0)
         prices = state.record.prices
-        state.record = lifecycle.rescale_ended(state.record, ended)
+        state.record = rescale_ended(state.record, end, self._cluster.now)
         if not self._cluster.measures_prices:
             state.record = replace(state.record, prices=prices)
 
