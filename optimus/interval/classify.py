@@ -279,8 +279,7 @@ class Classified:
     lost_replicas: bool = False
     capped: bool = False
     cooling: bool = False
-    """Rescaled a moment ago, or being measured: it shrinks for the share of another namespace, and
-    what is lent to it goes back to a job that waits."""
+    """Rescaled a moment ago, or being measured: it gives back what it has borrowed, no more."""
     placement_failures: PlacementFailures = ()
     failed_counts: tuple[FailedCounts, ...] = ()
     measure_at: Counts | None = None
@@ -417,8 +416,6 @@ class JobView:
     at: float
     incomplete: bool = False
     placed: Counts = NO_COUNTS
-    over_share: bool = False
-    """Its namespace holds more than its part beside some other, and gives that what it wants."""
     contended: bool = False
     """Another job waits long, or one of a higher priority waits, and gets what this one has of its
     own counts."""
@@ -775,8 +772,8 @@ def why_in_time(job: Job, forecast: Forecast | NotReady, at: float) -> NotReady 
 
 def _cooldown(view: JobView) -> Classified | None:
     why = _why_cooling(view)
-    # For the share of another namespace, or for a job that waits, it shrinks all the same.
-    return None if why is None or view.over_share or view.lends else view.fixed(why)
+    # For a job that waits it shrinks all the same.
+    return None if why is None or view.lends else view.fixed(why)
 
 
 def _why_cooling(view: JobView) -> str | None:

@@ -1,5 +1,4 @@
-"""Each job's objective in one interval: its weight, and its remaining time at its fair share; and
-which namespace gives capacity to which.
+"""Each job's objective in one interval: its weight, and its remaining time at its fair share.
 
 The cluster is shared among the namespaces that have jobs, by their weights, and each namespace's
 share among its jobs, by the weights of their PriorityClasses. A job's fair share holds its minimum
@@ -7,18 +6,17 @@ and, beyond that, one PS and one worker at a time; T is the least remaining time
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from optimus.allocation import Candidate
 from optimus.allocation.fairness import Fairness, JobObjective
-from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
 from optimus.jobs import Job
-from optimus.resources import NONE, Resources, total
+from optimus.resources import Resources
 
 _MOST_STEPS: Final = 256
 """Maximum number of PSs and of workers beyond the minimum that are considered."""
@@ -68,72 +66,6 @@ def fair_shares(jobs: Sequence[Job], fairness: Fairness) -> dict[str, float]:
         / of_namespace[job.key.namespace]
         for job in jobs
     }
-
-
-@dataclass(frozen=True, slots=True)
-class HeldCapacity:
-    """What the managed jobs of each namespace hold, and what is free for them; empty where there
-    are not several namespaces with such jobs, and for a policy that weighs no jobs."""
-
-    used: Mapping[str, Resources] = field(default_factory=dict)
-    free: Mapping[str, Resources] = field(default_factory=dict)
-    """On nodes that admit some replica of the namespace's jobs: a free pool of others is no use."""
-    fairness: Fairness = field(default_factory=Fairness)
-
-    @classmethod
-    def of(cls, jobs: Sequence[Job], plan: CapacityPlan, fairness: Fairness | None) -> Self:
-        """At the beginning of an interval."""
-        managed: dict[str, list[Job]] = {}
-        for job in jobs:
-            if job.managed and not job.suspended:
-                managed.setdefault(job.key.namespace, []).append(job)
-        if fairness is None or len(managed) < 2:
-            return cls()
-        used, free = dict[str, Resources](), dict[str, Resources]()
-        for name, own in managed.items():
-            used[name] = total(plan.usage(job.uid) for job in own)
-            asked = {spec.constraints for job in own for spec in (job.ps, job.worker)}
-            free[name] = plan.capacity.free_for(asked)
-        return cls(used, free, fairness)
-
-    def gives(self, namespace: str, to: str) -> bool:
-        """Whether one holds more than its part of what both hold and what is free, and the other
-        does not.
-
-        Of these two alone: namespaces that want no more than they hold leave the rest to them."""
-        if namespace not in self.used or to not in self.used:
-            return False
-        return self._exceeds(namespace, to) and not self._exceeds(to, namespace)
-
-    def _exceeds(self, one: str, other: str) -> bool:
-        """Whether one holds more, by its weight, than the other could in all that is free for
-        it."""
-        weight, others = self.fairness.of_namespace(one), self.fairness.of_namespace(other)
-        free, most = self.free.get(other, NONE), self.used[other]
-        return any(
-            amount * others > (most[name] + free[name]) * weight
-            for name, amount in self.used[one].items()
-        )
-
-    def giving(self) -> frozenset[str]:
-        """The namespaces that hold more than their part beside some other."""
-        weights = {name: self.fairness.of_namespace(name) for name in self.used}
-        least: dict[str, float] = {
-            name: min(
-                (each[name] + self.free.get(other, NONE)[name]) / weights[other]
-                for other, each in self.used.items()
-            )
-            for name in {name for each in self.used.values() for name in each}
-        }
-        return frozenset(
-            name
-            for name, each in self.used.items()
-            if any(amount / weights[name] > least[of] for of, amount in each.items())
-        )
-
-
-NOBODY_GIVES: Final = HeldCapacity()
-"""As with one namespace."""
 
 
 def _objective(

@@ -37,7 +37,6 @@ from optimus.interval.classify import (
     Recommendation,
     saved_seconds,
 )
-from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
 from optimus.interval.node_kinds import OnFastestKind, UsualFactors, measured_factors
 from optimus.interval.profiling import decide_after_profiling
@@ -125,8 +124,7 @@ def _plan(
 ) -> IntervalPlan:
     plan, policy = CapacityPlan.of(inputs.snapshot, strategies.placement), strategies.policy
     # 1. Look at every job
-    held = HeldCapacity.of(inputs.snapshot.jobs, plan, config.fairness)
-    views = _views(inputs, strategies, config, plan, held.giving())
+    views = _views(inputs, strategies, config, plan)
     factors, label, orders = inputs.kind_factors, inputs.kind_label, NO_ORDERS
     kinds = {kind for node in plan.nodes if (kind := node.labels.get(label))}
     if policy.traits.weighs_restarts and len(kinds) > 1:
@@ -136,7 +134,7 @@ def _plan(
         orders = usual.orders(label, inputs.kind_orders, factors, views)
     # 2. Classify, ask, fit and settle
     settle = weigh_restarts.settle if policy.traits.weighs_restarts else as_decided.settle
-    settled = settle(Undecided(inputs, policy, config, views, plan, held))
+    settled = settle(Undecided(inputs, policy, config, views, plan))
     # 3. After profiling
     decisions = [
         (view, replace(_decision(job, settled, plan), turn_at=_turn_at(view, settled, inputs)))
@@ -170,11 +168,8 @@ def _views(
     strategies: Strategies,
     config: IntervalConfig,
     plan: CapacityPlan,
-    giving: frozenset[str],
 ) -> Sequence[JobView]:
-    """All that is known of every job; one with some pods bound takes capacity for the others.
-
-    ``giving`` are the namespaces that hold more than their part beside some other."""
+    """All that is known of every job; one with some pods bound takes capacity for the others."""
     jobs = sorted(inputs.snapshot.jobs, key=lambda job: job.uid)
     incomplete = {
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
@@ -187,10 +182,7 @@ def _views(
         forecast, runs = strategies.forecast(job, progress), plan.is_placed(job.uid)
         at, lacks_pods = inputs.snapshot.at, job.uid in incomplete
         placed = inputs.snapshot.bound_counts(job.uid)
-        gives = job.key.namespace in giving
-        return JobView(
-            job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives
-        )
+        return JobView(job, runs, forecast, history, progress, config, at, lacks_pods, placed)
 
     views = [view(job) for job in jobs]
     if not config.own_counts_first:

@@ -24,7 +24,6 @@ from optimus.interval.classify import (
     IntervalConfig,
     JobView,
 )
-from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput
 from optimus.interval.node_kinds import SpeedByKind
 from optimus.interval.share import Pool
@@ -43,7 +42,6 @@ class Undecided:
     config: IntervalConfig
     views: Sequence[JobView]
     plan: CapacityPlan
-    held: HeldCapacity
 
     @property
     def at(self) -> float:

@@ -30,7 +30,7 @@ from optimus.interval.classify import (
     classify,
     too_little_text,
 )
-from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objectives
+from optimus.interval.fair_share import with_objectives
 from optimus.interval.node_kinds import OnFastestKind
 from optimus.interval.settle.faster_kinds import moves_to_faster_kinds
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
@@ -64,7 +64,7 @@ def settle(undecided: Undecided) -> Settled:
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     # 2. and 3. Fit and settle, waiting jobs first
     loan = _loan(undecided, shares, answer)
-    settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loan)
+    settlement = Settlement.of(plan, config, answer, jobs, loan)
     refused = answer if undecided.policy.traits.refuses else {}
     for share in shares:
         _settle_waiting(share, settlement, refused, at)
@@ -176,7 +176,6 @@ class Settlement:
         config: IntervalConfig,
         answer: ClusterAllocation,
         jobs: Sequence[Classified],
-        held: HeldCapacity = NOBODY_GIVES,
         loan: Loan = FOR_EVER,
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
@@ -208,7 +207,7 @@ class Settlement:
                 donor[0].job.uid,
             )
         )
-        reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts, held)
+        reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)
         return cls(plan, config, allocated, answer, decided, reclaim, loan=loan)
 
     def decide(self, job: Classified, counts: Counts, reason: str) -> None:
@@ -359,7 +358,7 @@ class Settlement:
         self, job: Classified, place: "_Place", reason: str, limits: "Limits | None" = None
     ) -> str | None:
         """Shrink others for what a job wants, or say why it does not fit even so."""
-        found = self.reclaim.find(self.plan, place, limits or Limits(), job.job.key.namespace)
+        found = self.reclaim.find(self.plan, place, limits or Limits())
         if isinstance(found, str):
             return found
         self.plan.adopt(found.plan)
@@ -528,21 +527,13 @@ class Reclaim:
     allocated: Mapping[str, Counts]
     decided: Mapping[str, Counts]
     attempts_left: int
-    held: HeldCapacity = NOBODY_GIVES
-    """A namespace that holds more than its part gives to another at whatever cost."""
     all_shrunk: CapacityPlan | None = None
     """The plan in which every donor has shrunk; ``None`` where it must be computed again."""
     shrunk: set[str] = field(default_factory=set)
     """UIDs of the donors that have shrunk in it."""
-    known: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """Which namespace gives to which, as far as it was asked."""
 
-    def find(
-        self, plan: CapacityPlan, place: _Place, limits: Limits, namespace: str = ""
-    ) -> Reclaimed | str:
-        """Shrink donors within these limits until ``place`` succeeds; or why it does not.
-
-        ``namespace`` is that of the job for which they shrink."""
+    def find(self, plan: CapacityPlan, place: _Place, limits: Limits) -> Reclaimed | str:
+        """Shrink donors within these limits until ``place`` succeeds; or why it does not."""
         if self.attempts_left <= 0:
             return "too many attempts to shrink other jobs; tried again in the next interval"
         if self.all_shrunk is None:
@@ -562,7 +553,7 @@ class Reclaim:
                 return Reclaimed(trial, ())
         turn, max_cost = _DonorsInTurn(self.donors), limits.max_cost
         while (found := turn.next(refusal)) is not None and self.attempts_left > 0:
-            donor, cost = found[0], self._cost(*found, namespace, limits)
+            donor, cost = found[0], _cost(*found, limits)
             if cost is None or max_cost - cost <= 0 or not self._shrink(trial, donor):
                 continue
             max_cost -= cost
@@ -573,19 +564,6 @@ class Reclaim:
                 shrunk = ((each, self.allocated[each.job.uid]) for each in donors)
                 return Reclaimed(trial, tuple(shrunk))
         return refusal or "no other job can shrink"
-
-    def _cost(self, donor: Classified, cost: float, namespace: str, limits: Limits) -> float | None:
-        """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
-        is_return = limits.waits and donor.lends
-        if is_return or self._gives(donor.job.key.namespace, namespace):
-            return 0.0
-        return None if donor.cooling else cost
-
-    def _gives(self, namespace: str, to: str) -> bool:
-        pair = namespace, to
-        if pair not in self.known:
-            self.known[pair] = self.held.gives(*pair)
-        return self.known[pair]
 
     def moved(self, job: Classified, counts: Counts) -> None:
         """Repeat the decision on a placed job in ``all_shrunk``."""
@@ -602,3 +580,10 @@ class Reclaim:
             return False
         self.attempts_left -= 1
         return plan.move(donor.job, self.allocated[uid]) is None
+
+
+def _cost(donor: Classified, cost: float, limits: Limits) -> float | None:
+    """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
+    if limits.waits and donor.lends:
+        return 0.0
+    return None if donor.cooling else cost

@@ -11,18 +11,16 @@ from hypothesis import strategies as st
 from optimus.allocation import Allocation, AllocationProblem, Candidate, JobHistory, per_pool
 from optimus.allocation.fairness import Fairness, JobObjective, Objectives
 from optimus.interval import Action, IntervalConfig, IntervalInput, plan_interval
-from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.fair_share import HeldCapacity, fair_shares, with_objectives
-from optimus.jobs import CountBounds, Counts, Job, JobKey, NodeConstraints, ReplicaSpec
+from optimus.interval.fair_share import fair_shares, with_objectives
+from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
 from optimus.models.forecast import Forecast
-from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.cases import cases
 from tests.unit.interval.cases import AT, Case
-from tests.unit.interval.cluster import TASK, Sync, bind, job, nodes, steps, strategies
+from tests.unit.interval.cluster import TASK, Sync, job, nodes, steps, strategies
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import candidate, problem
 
@@ -229,40 +227,6 @@ def test_a_job_whose_time_is_not_known_counts_without_fairness() -> None:
     assert objective_beside(Eligibility.RESIZABLE, unknown) == JobObjective(3.0, 0.0, 1.0)
 
 
-def holding(free: int = 0, fairness: Fairness | None = None, **cores: int) -> HeldCapacity:
-    used = {name: Resources(cpu=1000 * count) for name, count in cores.items()}
-    room = dict.fromkeys(cores, Resources(cpu=1000 * free))
-    return HeldCapacity(used, room, fairness or Fairness())
-
-
-@cases(
-    ("held", "gives"),
-    {
-        "more than half of both": (holding(large=9, small=3), True),
-        "beside modest ones": (holding(large=9, small=3, b=1, c=1, d=1, e=1), True),
-        "beside a large one": (holding(large=9, small=8, b=1, c=1, d=1, e=1), True),
-        "as much": (holding(large=9, small=9), False),
-        "what is free is enough": (holding(large=9, small=3, free=6), False),
-        "its weight": (
-            holding(large=9, small=3, fairness=Fairness(namespaces={"large": 3.0})),
-            False,
-        ),
-        "one namespace": (holding(large=9), False),
-    },
-)
-def test_who_holds_more_than_its_part_of_both_gives(held: HeldCapacity, gives: bool) -> None:
-    assert held.gives("large", "small") is gives
-    assert ("large" in held.giving()) is (gives or len(held.used) > 2)
-    assert not held.gives("small", "large")
-
-
-def test_of_two_that_hold_more_of_different_resources_none_gives() -> None:
-    used = {"a": Resources(cpu=9000, memory=1), "b": Resources(cpu=1000, memory=9)}
-    held = HeldCapacity(used, {}, Fairness())
-    assert not held.gives("a", "b")
-    assert not held.gives("b", "a")
-
-
 def cooling_decision(ago: float) -> tuple[Action, str]:
     """Of a job that would be faster with less, in a namespace that holds more than its part."""
     large, small = in_namespace("large", "l", counts=(6, 6)), in_namespace("small", "s")
@@ -294,25 +258,3 @@ def test_what_a_job_releases_by_its_own_gain_is_there_for_others_at_once() -> No
     assert decided["large"].action is Action.CHANGE
     assert sum(decided["large"].counts) < 9
     assert sum(decided["small"].counts) >= 5
-
-
-def test_a_pool_that_a_namespace_cannot_use_is_not_free_for_it() -> None:
-    """One holds all of the only nodes that the other may use, beside others that are empty."""
-    on_a = ReplicaSpec(TASK, NodeConstraints(selector=(("pool", "a"),)))
-    large = replace(in_namespace("large", "l", (3, 3)), ps=on_a, worker=on_a)
-    small = replace(in_namespace("small", "s"), ps=on_a, worker=on_a)
-    snapshot = ClusterSnapshot.of(
-        AT,
-        [large, small],
-        [
-            replace(each, labels={"pool": pool})
-            for pool, each in zip("ab", nodes(2, 8), strict=True)
-        ],
-        [*bind(large, ["node-00"] * 6), *bind(small, ["node-00"] * 2)],
-    )
-    held = HeldCapacity.of(snapshot.jobs, CapacityPlan.of(snapshot, Theorem1()), Fairness())
-    assert held.gives("l", "s")
-    assert "l" in held.giving()
-    anywhere = replace(small, ps=ReplicaSpec(TASK), worker=ReplicaSpec(TASK))
-    plan = CapacityPlan.of(snapshot, Theorem1())
-    assert not HeldCapacity.of([large, anywhere], plan, Fairness()).gives("l", "s")
