@@ -7,15 +7,12 @@
 3. At last growth is not limited: no capacity is left idle for the sake of a share.
 With one namespace there are no shares.
 
-Where jobs are paused, those within their namespace's part come before all others. A job whose
-minimum alone is more than that part has its turns: what its namespace uses less than its part is
-owed to it, and once that is enough for an hour the job comes first until it is used up. In the long
-run the namespace gets its part of the time.
+Where jobs are paused, those within their namespace's part come before all others.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -146,83 +143,13 @@ def within_parts(candidates: Iterable[Candidate], due: Mapping[str, Resources]) 
     return found
 
 
-TURN_SECONDS: Final = 3600.0
-"""For how long a job runs that is larger than its namespace's part, before others of them do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owed:
-    """What each namespace has used less than its part until ``at``: its dominant part of the whole
-    times seconds, at most what a turn with all of the whole takes."""
-
-    at: float | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
-
-    def shares(self, shares: Iterable[NamespaceShare]) -> tuple[NamespaceShare, ...]:
-        """The shares with what is owed to each."""
-        known = self.seconds
-        return tuple(replace(each, owed_seconds=known.get(each.namespace, 0.0)) for each in shares)
-
-    def after(
-        self,
-        at: float,
-        shares: Sequence[NamespaceShare],
-        candidates: Iterable[Candidate],
-        available: Resources,
-    ) -> Self:
-        """Return what is owed to those that compete now, by what their jobs hold."""
-        whole, parts_of = available + total(each.held for each in shares), _parts_of_one(shares)
-        used = {each.namespace: each.held for each in shares}
-        for each in candidates:
-            namespace = each.job.key.namespace
-            if each.running and namespace in used:
-                used[namespace] += each.job.demand(each.job.counts)
-        passed = 0.0 if self.at is None else max(at - self.at, 0.0)
-        found = dict[str, float]()
-        for name, part in parts_of.items():
-            more = (part - used[name].dominant(whole)[1]) * passed
-            most = (1 - part) * TURN_SECONDS
-            found[name] = min(max(self.seconds.get(name, 0.0) + more, 0.0), most)
-        return type(self)(at, found)
-
-
-def turns(
-    candidates: Sequence[Candidate], shares: Sequence[NamespaceShare], available: Resources
-) -> list[Candidate]:
-    """The jobs larger than their namespace's part of which it is the turn, at most one of each."""
-    whole, parts_of = available + total(each.held for each in shares), _parts_of_one(shares)
-    due, found = due_parts(shares, available), list[Candidate]()
-    for share in shares:
-        name, part = share.namespace, parts_of[share.namespace]
-        own = (each for each in candidates if each.job.key.namespace == name)
-        large = next((each for each in own if not _demand(each).fits_in(due[name])), None)
-        if large is None or not share.owed_seconds:
-            continue
-        lacking = _demand(large).dominant(whole)[1] - part
-        if large.running or share.owed_seconds >= lacking * TURN_SECONDS:
-            found.append(large)
-    return found
-
-
 def protected(
     candidates: Sequence[Candidate], shares: Sequence[NamespaceShare], available: Resources
 ) -> list[Candidate]:
     """Those that come before all others of their priority, in this order."""
     if not shares:
         return []
-    first = turns(candidates, shares, available)
-    namespaces = {each.job.key.namespace for each in first}
-    others = (each for each in candidates if each.job.key.namespace not in namespaces)
-    return [*first, *within_parts(others, due_parts(shares, available))]
-
-
-def _parts_of_one(shares: Sequence[NamespaceShare]) -> dict[str, float]:
-    whole = sum(each.weight for each in shares)
-    return {each.namespace: each.weight / whole for each in shares}
-
-
-def _demand(of: Candidate) -> Resources:
-    return of.job.demand(of.least)
+    return within_parts(candidates, due_parts(shares, available))
 
 
 def _continued(begun: Baseline, growth: Growth) -> Baseline:

@@ -236,8 +236,6 @@ class JobHistory:
     """Lower bound of its running time, by its pods; its log may show less than that."""
     unplaceable: bool = False
     """Its pods have not been placed for long although there was room for them."""
-    forecast_awaited: bool = False
-    """An interval left it, profiled and without a forecast (``Decision.awaits_forecast``)."""
 
     def moved(self, at: float) -> "JobHistory":
         """The history with one more rescale that was not forced."""
@@ -267,8 +265,6 @@ class NamespaceShare:
     namespace: str
     weight: float = 1.0
     held: Resources = NONE
-    owed_seconds: float = 0.0
-    """What it has used less than its part, as a part of the whole times seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,10 +204,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One job's counts from now on. ``reason`` is a sentence with the numbers that decided.
-
-    ``awaits_forecast``: the job is profiled and keeps its counts for one more interval, in case a
-    forecast becomes ready."""
+    """One job's counts from now on. ``reason`` is a sentence with the numbers that decided."""
 
     key: JobKey
     uid: str
@@ -215,7 +212,6 @@ class Decision:
     counts: Counts
     action: Action
     reason: str
-    awaits_forecast: bool = False
     saves_seconds: float = 0.0
     """Forecast seconds that the job saves by it; negative where it shrinks for others."""
     worth: float = 0.0

@@ -119,7 +119,7 @@ class IntervalDriver:
             # A new leader goes on with the round that has begun, which ends when it would have.
             round_of = plan.memory.of_cluster().data.get("cluster", {})
             state.planned_at -= cluster.at - round_of.get("round_at", cluster.at)
-        state.owed, state.loan = plan.owed, plan.loan
+        state.loan = plan.loan
         state.kind_factors, state.kind_orders = plan.kind_factors, plan.kind_orders
         # 3. Published policies stop all that they move together
         if now.stops_together:
@@ -128,7 +128,6 @@ class IntervalDriver:
             yield from begin_together(plan)
             return
         # 4. Else each rescale begins once its capacity is free
-        state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
         state.pending = pending_of(now, plan)
         resumes = {each.uid for each in plan.decisions if each.action is Action.RESUME}
         state.resuming = {uid: state.resuming.get(uid, state.intervals) for uid in resumes}
@@ -144,10 +143,6 @@ class IntervalDriver:
     def _input(self, now: Moment) -> IntervalInput:
         """What the interval is planned on."""
         state, cluster, histories = self.state, now.cluster, now.histories
-        waited = {
-            uid: replace(histories[uid], forecast_awaited=True)
-            for uid in state.awaiting_forecast & histories.keys()
-        }
         given_up = {
             uid: replace(histories.get(uid, NO_HISTORY), unplaceable=True)
             for uid in unplaceable(now)
@@ -157,14 +152,13 @@ class IntervalDriver:
         return IntervalInput(
             cluster.snapshot(),
             {uid: now.progress(uid) for uid in cluster.managed},
-            {**histories, **waited, **given_up},
+            {**histories, **given_up},
             state.memory,
             seed=int(drawn[0]),
             received=cluster.received,
             kind_label=self._config.kind_label,
             may_pause=self._config.pauses,
             round_seconds=now.round_seconds,
-            owed=state.owed,
             arrived=state.arrived,
             kind_factors=state.kind_factors,
             kind_orders=state.kind_orders,

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from optimus.allocation import NO_MEMORY, JobHistory, Policy, PolicyMemory
-from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import ClusterAllocation, Service
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Decision
@@ -43,9 +42,6 @@ class IntervalInput:
 
     round_seconds: float = 600.0
     """From one decision to the next of a policy by which jobs take turns."""
-
-    owed: Owed = field(default_factory=Owed)
-    """What namespaces had used less than their part at the interval before."""
 
     arrived: tuple[Job, ...] = ()
     """The last jobs that arrived, in their order, each as it was when it was seen first."""
@@ -91,9 +87,6 @@ class IntervalPlan:
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False
     )
     """The policy's, before it was fitted and settled."""
-
-    owed: Owed = field(default_factory=Owed)
-    """What namespaces have used less than their part; it goes into the next interval."""
 
     loan: Loan = FOR_EVER
     """How long what jobs got beyond their own counts is likely to stay with them."""

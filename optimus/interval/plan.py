@@ -156,7 +156,6 @@ def _plan(
         plan,
         settled.memory,
         settled.answer,
-        settled.owed,
         settled.loan,
         factors,
         orders,

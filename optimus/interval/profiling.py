@@ -6,7 +6,7 @@ Optimus, sections 3.2 and 6.1: about 5 combinations a job.
 2. A job that has trained for long is not restarted for a measurement any more; only if its speed
    model is still not identified it may make one exploratory move per interval, after a checkpoint.
 3. Once it is measured, the interval's allocation decides its counts where it has a forecast.
-   Without one it returns to its user's counts, one interval later, after a checkpoint.
+   Without one it returns to its user's counts, after a checkpoint.
 4. A job whose log has never shown a checkpoint could not be moved again later. It is moved at once,
    without waiting for one: to the allocated counts unless the forecast says that its user's are
    faster, to its user's where there is no forecast.
@@ -266,23 +266,14 @@ def is_fully_profiled(job: Job, measured: MeasuredJobs, config: ProfilingConfig)
 
 
 def decide_after_profiling(view: JobView, decision: Decision) -> Decision:
-    """The decision, or the return to the user's counts in its place.
-
-    ``awaits_forecast`` is set where the job keeps its counts for one more interval, in case its
-    forecast becomes ready. The next interval gets it back as ``JobHistory.forecast_awaited``.
-    """
+    """The decision, or the return to the user's counts in its place."""
     history, job = view.history, view.job
-    if decision.awaits_forecast != history.forecast_awaited:
-        decision = replace(decision, awaits_forecast=history.forecast_awaited)
     target = return_counts(job, history)
     if target is None or _must_keep_counts(view, target):
         return decision
     if _needs_checkpoint(job, history, view.progress):
         why = _why_return_without_checkpoints(view, decision, target)
     elif _has_no_forecast_after_profiling(view, decision):
-        if not history.forecast_awaited:
-            # One interval more saves a restart where the forecast was just about to be ready.
-            return replace(decision, awaits_forecast=True)
         why = f"there is no forecast ({view.forecast})"
     else:
         return decision

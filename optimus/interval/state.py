@@ -6,7 +6,6 @@ from statistics import median
 from typing import Final, Protocol
 
 from optimus.allocation import NO_MEMORY, JobHistory, PolicyMemory
-from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import Claim, Held
@@ -179,8 +178,7 @@ class DriverState:
 
     ``planned_at`` is when the last interval was planned, by the caller's timer; ``planned_for``
     what it was planned on, to see whether something has changed. ``forecasts`` are its forecasts by
-    UID; ``awaiting_forecast`` the UIDs of jobs that were left where they were measured for one
-    interval more. ``memory`` is the policy's.
+    UID. ``memory`` is the policy's.
     """
 
     intervals: int = 0
@@ -191,7 +189,6 @@ class DriverState:
     planned_for: object = None
     pending: dict[str, PendingRescale] = field(default_factory=dict)
     forecasts: dict[str, Forecast | NotReady] = field(default_factory=dict)
-    awaiting_forecast: set[str] = field(default_factory=set)
     memory: PolicyMemory = NO_MEMORY
     arrived: tuple[Job, ...] = ()
     """The last jobs that arrived, in their order, each as it was when it was seen first."""
@@ -204,9 +201,6 @@ class DriverState:
 
     kind_orders: KindOrders = NO_ORDERS
     """On which kinds jobs that have not run yet are expected to be fastest."""
-
-    owed: Owed = field(default_factory=Owed)
-    """What namespaces have used less than their part, where jobs are paused."""
 
     promised: dict[str, tuple[Counts, float]] = field(default_factory=dict)
     """By job that waits for its pods to be placed, the counts that the last interval found room

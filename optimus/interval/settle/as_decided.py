@@ -23,7 +23,7 @@ from itertools import count
 from typing import Final, Self
 
 from optimus.allocation import AllocationProblem, Candidate, Grant
-from optimus.allocation.namespace_shares import Owed, protected, turns
+from optimus.allocation.namespace_shares import protected
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import NamespaceShare
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
@@ -60,8 +60,7 @@ def settle(undecided: Undecided) -> Settled:
     fit = _Fit(undecided, said, wanted, protected, queues, trims=not traits.time_shared)
     fit.place([each for each in jobs if _is_up(each)])
     plan.adopt(fit.plan)
-    owed = Owed(undecided.at, {uid: most for share in shares for uid, most in share.owed.items()})
-    return Settled(jobs, fit.counts, fit.reasons, answer, memory, owed, fit.actions, fit.kinds)
+    return Settled(jobs, fit.counts, fit.reasons, answer, memory, fit.actions, fit.kinds)
 
 
 def _is_up(job: Classified) -> bool:
@@ -80,7 +79,6 @@ class _Share:
     starting: Mapping[str, Grant]
     refusals: Mapping[str, str]
     protected: Sequence[str]
-    owed: Mapping[str, float]
 
     @classmethod
     def of(cls, pool: Pool, jobs: Sequence[Classified], undecided: Undecided) -> Self:
@@ -96,8 +94,6 @@ class _Share:
         shares = namespace_shares(
             pool, jobs, plan, config.fairness, with_waiting=undecided.inputs.may_pause
         )
-        owed = undecided.inputs.owed.after(undecided.at, shares, candidates, available)
-        shares = owed.shares(shares)
         kept = _kept(candidates, shares, available) if undecided.inputs.may_pause else []
         starting, refusals = dict[str, Grant](), dict[str, str]()
         queue = [
@@ -125,7 +121,7 @@ class _Share:
             shares=shares,
         )
         uids = [each.job.uid for each in kept]
-        return cls(pool, problem, starting, refusals, uids, owed.seconds)
+        return cls(pool, problem, starting, refusals, uids)
 
     def left_out(self, wanted: Mapping[str, Grant], paused: Container[str]) -> Iterator[str]:
         """The paused jobs for which too little is left beside all that is granted, and enough would
@@ -146,15 +142,12 @@ class _Share:
 def _kept(
     candidates: Sequence[Candidate], shares: Sequence[NamespaceShare], available: Resources
 ) -> list[Candidate]:
-    """The running jobs that lie within what their namespaces are due, the shortest first, and those
-    whose turn it is."""
+    """The running jobs that lie within what their namespaces are due, the shortest first."""
     ordered = sorted(
-        candidates,
+        (each for each in candidates if each.running),
         key=lambda each: (-each.job.priority, each.forecast.at(each.least), each.job.uid),
     )
-    due = {each.job.uid for each in turns(ordered, shares, available)}
-    first = [each for each in ordered if each.running or each.job.uid in due]
-    return protected(first, shares, available)
+    return protected(ordered, shares, available)
 
 
 def _kept_from(waiting: Job, kept: Sequence[Candidate]) -> Iterator[Resources]:

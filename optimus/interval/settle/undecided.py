@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from optimus.allocation import AllocationProblem, ClusterProblem, Policy, PolicyMemory
-from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import (
     ClusterAllocation,
     Holding,
@@ -99,7 +98,6 @@ class Settled:
     reasons: Mapping[str, str]
     answer: ClusterAllocation
     memory: PolicyMemory
-    owed: Owed = field(default_factory=Owed)
     actions: Mapping[str, Action] = field(default_factory=lambda: MappingProxyType({}))
     kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     loan: Loan = FOR_EVER

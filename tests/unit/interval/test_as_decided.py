@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +17,6 @@ from optimus.allocation import (
     PolicyTraits,
 )
 from optimus.allocation.fairness import Fairness
-from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import (
     ClusterAllocation,
     ClusterProblem,
@@ -87,7 +85,6 @@ class Round:
     history: dict[str, JobHistory] = field(default_factory=dict)
     may_pause: bool = True
     at: float = AT
-    owed: Owed = field(default_factory=Owed)
     fairness: Fairness = field(default_factory=Fairness)
 
     def plan(self) -> IntervalPlan:
@@ -98,7 +95,6 @@ class Round:
             history={f"uid-{name}": each for name, each in self.history.items()},
             received={"uid-a": Service(30.0)},
             may_pause=self.may_pause,
-            owed=self.owed,
         )
         strategies = Strategies(self.policy, Theorem1(), KnownForecasts(self.known))
         return plan_interval("i7", inputs, strategies, IntervalConfig(fairness=self.fairness))
@@ -186,38 +182,6 @@ class TestNamespaces:
         case = Round(policy, [(mine, ["node-00", "node-01", "node-00"]), *small], known=known)
         decided = case.decisions()
         assert outcome({"mine": decided["mine"]}) == {"mine": (Action.SHRINK, (1, 1))}
-
-    @pytest.mark.parametrize(("weight", "expected"), [(1.0, 2 / 3), (0.5, 4 / 9)])
-    def test_a_job_larger_than_its_namespaces_part_runs_that_part_of_the_time(
-        self, weight: float, expected: float
-    ) -> None:
-        large = job("large", (1, 5), key=JobKey("a", "large"), bounds=CountBounds(1, None, 5))
-        short = [job(f"s-{number}", (1, 1), key=JobKey("b", f"s-{number}")) for number in range(4)]
-        known = {"large": steps(1e9), **{each.key.name: steps(1.0) for each in short}}
-        fairness = Fairness(namespaces={"a": weight})
-        case = Round(policy_named("srtf"), [], known=known, fairness=fairness)
-        running, ran = {each.key.name: on("node-00") for each in short[:2]}, list[bool]()
-        running |= {each.key.name: on("node-01") for each in short[2:]}
-        for _ in range(90):
-            case.jobs = [
-                (
-                    replace(each, suspended=each.key.name not in running),
-                    running.get(each.key.name, []),
-                )
-                for each in (large, *short)
-            ]
-            case.history = {
-                each.key.name: PAUSED for each in (large, *short) if each.key.name not in running
-            }
-            plan = case.plan()
-            running = {
-                each.key.name: [one.node for one in plan.capacity_plan.held[each.uid]]
-                for each in plan.decisions
-                if each.action is not Action.PAUSE and plan.capacity_plan.is_placed(each.uid)
-            }
-            ran.append("large" in running)
-            case.at, case.owed = case.at + 600.0, plan.owed
-        assert ran.count(True) / len(ran) == pytest.approx(expected, abs=0.05)
 
 
 class TestThePlace:

@@ -19,8 +19,7 @@ AT, CONFIG = 10_000.0, ProfilingConfig()
 USER, MEASURED = Counts(1, 2), Counts(2, 3)
 """The user's counts, and those of the last profiling run, where the job is."""
 RUN = JobHistory(profiled=(MEASURED,) * CONFIG.runs, own_counts=USER)
-AWAITED = replace(RUN, forecast_awaited=True)
-FAILED = replace(AWAITED, placement_failures=(PlacementFailure(USER, MEASURED, AT - 10, 600.0),))
+FAILED = replace(RUN, placement_failures=(PlacementFailure(USER, MEASURED, AT - 10, 600.0),))
 CHECKPOINTS = TrainingProgress(checkpoint_at=AT - 50)
 SILENT = TrainingProgress()
 NO_FORECAST = NotReady("3 loss points, 5 needed")
@@ -47,18 +46,18 @@ MOVES = (FASTER, Action.GROW)
 
 CASES = [
     ("a job that was never moved to be measured stays", view(JobHistory()), (), STAYS),
-    ("a job in a rescale stays", view(replace(AWAITED, rescaling_to=USER)), (), STAYS),
-    ("a job being measured stays", view(replace(AWAITED, profiling_since=AT)), (), STAYS),
-    ("a job that awaits a checkpoint stays", view(replace(AWAITED, awaits_checkpoint=True)), (),
+    ("a job in a rescale stays", view(replace(RUN, rescaling_to=USER)), (), STAYS),
+    ("a job being measured stays", view(replace(RUN, profiling_since=AT)), (), STAYS),
+    ("a job that awaits a checkpoint stays", view(replace(RUN, awaits_checkpoint=True)), (),
      STAYS),
     ("a job whose pods just found no place there stays", view(FAILED), (), STAYS),
-    ("a job with a forecast goes by the allocation", view(AWAITED, forecast=steps(9)), MOVES,
+    ("a job with a forecast goes by the allocation", view(RUN, forecast=steps(9)), MOVES,
      STAYS),
-    ("a job that moves for another reason does so", view(AWAITED), MOVES, STAYS),
-    ("a job with runs to come stays", view(replace(AWAITED, profiled=(MEASURED,))), (), STAYS),
-    ("without a forecast it returns after another interval", view(AWAITED), (),
+    ("a job that moves for another reason does so", view(RUN), MOVES, STAYS),
+    ("a job with runs to come stays", view(replace(RUN, profiled=(MEASURED,))), (), STAYS),
+    ("without a forecast it returns", view(RUN), (),
      "(3 loss points, 5 needed): it returns to the submitted 1 PS + 2 workers"),
-    ("it returns as far as its bounds allow", view(AWAITED, of=OUT_OF_BOUNDS), (),
+    ("it returns as far as its bounds allow", view(RUN, of=OUT_OF_BOUNDS), (),
      "there is no forecast"),
     ("without checkpoints and a forecast it returns at once", view(RUN, SILENT), (),
      "there is no forecast, and its log shows no checkpoint (3 loss points, 5 needed)"),
@@ -71,7 +70,7 @@ CASES = [
     ("bounds that moved come first", view(RUN, SILENT, of=OUT_OF_BOUNDS), (), STAYS),
     ("a suspension comes first", view(RUN, SILENT), (MEASURED, Action.SUSPEND), STAYS),
     ("rescale any needs no checkpoint", view(RUN, SILENT, of=job("a", (2, 3),
-     rescale=RescaleRule.ANY)), (), STAYS),
+     rescale=RescaleRule.ANY)), (), "there is no forecast"),
 ]  # fmt: skip
 
 
@@ -86,16 +85,6 @@ def test_counts_after_profiling(
     assert reason in after.reason
     assert after.counts == (before.counts if reason == STAYS else USER)
     assert after.action is (before.action if reason == STAYS else Action.SHRINK)
-
-
-def test_the_forecast_is_awaited_for_one_interval() -> None:
-    first = decide_after_profiling(view(RUN), decision())
-    assert first == replace(decision(), awaits_forecast=True)
-    second = decide_after_profiling(
-        view(replace(RUN, forecast_awaited=first.awaits_forecast)), decision()
-    )
-    assert second.counts == USER
-    assert second.awaits_forecast
 
 
 @cases(
