@@ -47,7 +47,7 @@ class Assigned(NamedTuple):
 
 
 class _Savepoint(NamedTuple):
-    """What one job holds, and the mark of the capacity's changes: enough to undo a try."""
+    """The capacity of one job, and the mark of the capacity's changes: enough to undo a try."""
 
     mark: int
     bound: tuple[Held, ...] | None
@@ -72,7 +72,8 @@ class QuotaRefusal(str):
 
 @dataclass(slots=True)
 class QuotaLedger:
-    """What is left of every quota while jobs are tried at other counts; by default there is none.
+    """Keeps what is left of every quota while jobs are tried at other counts; by default there is
+    none.
 
     A job that no quota concerns is never refused, and nothing is kept of it."""
 
@@ -154,8 +155,8 @@ class QuotaLedger:
         return None
 
     def most_more(self, uid: str, counts: Counts, *, role: int, wanted: int) -> int:
-        """How many of ``wanted`` more PSs (role 0) or workers (role 1) than ``counts``, which the
-        job is charged with, the quotas allow."""
+        """Return how many of ``wanted`` more PSs (role 0) or workers (role 1) than ``counts``,
+        which the job is charged with, the quotas allow."""
         for number in self._of.get(uid, ()):
             quota = self.quotas[number]
             charge, left = quota.charges[uid], self._left[number]
@@ -222,7 +223,7 @@ class CapacityPlan:
 
     @property
     def held(self) -> Mapping[str, tuple[Held, ...]]:
-        """What each job holds, replica by replica, by UID."""
+        """Return what each job holds, replica by replica, by UID."""
         return _Holdings(self)
 
     def copy(self) -> Self:
@@ -377,7 +378,8 @@ class CapacityPlan:
 
 
 class _Holdings(Mapping[str, tuple[Held, ...]]):
-    """What every job holds; replicas of an assignment are listed only when asked for."""
+    """The capacity that every job holds; replicas of an assignment are listed only when asked
+    for."""
 
     def __init__(self, plan: CapacityPlan) -> None:
         self._plan = plan

@@ -34,7 +34,7 @@ from optimus.progress.types import TrainingProgress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilingConfig:
-    """How much is spent on measuring."""
+    """The limits of what is spent on measuring."""
 
     runs: int = 4
     """Profiling runs of a job after that at its user's counts. Default: the paper's 5 combinations
@@ -115,7 +115,7 @@ class IntervalConfig:
     """How much is spent on measuring: it decides when a job's profiling is over."""
 
     own_counts_first: bool = True
-    """Whether jobs go below their own counts, not below their minimum, where others would wait
+    """True where jobs go below their own counts, not below their minimum, where others would wait
     long."""
 
     fairness: Fairness | None = field(default_factory=Fairness)
@@ -135,14 +135,14 @@ class IntervalConfig:
 
 
 def trained_seconds(progress: TrainingProgress, history: JobHistory) -> float:
-    """How long a job may have trained: by its log, of which the beginning may be lost, and by its
-    pods."""
+    """Return how long a job may have trained: by its log, of which the beginning may be lost, and
+    by its pods."""
     return max(progress.trained_seconds, history.running_seconds)
 
 
 class Action(StrEnum):
-    """How a job changes. ``change`` is more of one role and fewer of the other, or other nodes;
-    ``pause`` stops a job until it is resumed, ``suspend`` for good."""
+    """The ways in which a job changes. ``change`` is more of one role and fewer of the other, or
+    other nodes; ``pause`` stops a job until it is resumed, ``suspend`` for good."""
 
     SUSPEND = "suspend"
     PAUSE = "pause"
@@ -167,7 +167,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What would be decided for a job if its counts were changed; ``str()`` is for its user.
+    """The decision for a job if its counts were changed; ``str()`` is for its user.
 
     Seconds are those to its goal at its present counts and at the recommended ones; ``None``
     without a forecast. ``expected``: by what is to be expected of it, not by a fit."""
@@ -183,7 +183,7 @@ class Recommendation:
 
     @property
     def changes(self) -> bool:
-        """Whether it recommends a change."""
+        """Return whether it recommends a change."""
         return self.action not in {Action.KEEP, Action.WAIT}
 
     def __str__(self) -> str:
@@ -233,17 +233,18 @@ class Decision:
 
     @property
     def rescales(self) -> bool:
-        """Whether the job has to be rescaled for it."""
+        """Return whether the job has to be rescaled for it."""
         return self.action in {Action.SHRINK, Action.CHANGE, Action.GROW, Action.RESUME}
 
 
 def saved_seconds(now: float | None, after: float | None) -> float:
-    """What a change of counts saves, by the forecasts before and after; 0 without a forecast."""
+    """Return what a change of counts saves, by the forecasts before and after; 0 without a
+    forecast."""
     return 0.0 if now is None or after is None or now == after else now - after
 
 
 class Eligibility(Enum):
-    """What may happen to a job's counts in this interval."""
+    """Says what may happen to a job's counts in this interval."""
 
     FIXED = auto()
     SUSPENDED = auto()
@@ -353,12 +354,12 @@ class Classified:
 
     @property
     def is_expected(self) -> bool:
-        """Whether it is decided by what is to be expected of it, and not by a fit."""
+        """Return whether it is decided by what is to be expected of it, and not by a fit."""
         return self.candidate is not None and self.candidate.forecast.is_expected
 
     @property
     def objective(self) -> JobObjective | None:
-        """What its remaining time costs, where that is not simply its seconds."""
+        """Return what its remaining time costs, where that is not simply its seconds."""
         return None if self.candidate is None else self.candidate.objective
 
     def worth(self, counts: Counts, price_seconds: float = 0.0) -> float:
@@ -374,7 +375,8 @@ class Classified:
         return seconds if self.objective is None else self.objective.cost(seconds)
 
     def why_excluded(self, counts: Counts) -> str | None:
-        """Why the job may not go to these counts: its pods found no place there, or failed."""
+        """Return why the job may not go to these counts: its pods found no place there, or
+        failed."""
         if not self.job.bounds.shares_evenly(counts):
             return f"{counts} are not tried: they cannot share its batch equally"
         excluded: Exclusions = (*self.placement_failures, *self.failed_counts)
@@ -438,7 +440,8 @@ class JobView:
 
     @property
     def price_seconds(self) -> float:
-        """What a rescale costs the job: its stop and start, and the training that it does again.
+        """Return what a rescale costs the job: its stop and start, and the training that it does
+        again.
 
         One that is decided by a fit waits for a checkpoint, if the job asks for one."""
         price_seconds = self.config.price_seconds(self.history)
@@ -449,13 +452,13 @@ class JobView:
 
     @property
     def is_provisional(self) -> bool:
-        """Whether its counts are not up for decision, but will be in a moment."""
+        """Return whether its counts are not up for decision, but will be in a moment."""
         history = self.history
         return history.rescaling_to is not None or _why_cooling(self) is not None
 
     @property
     def deadline(self) -> Deadline | None:
-        """How long it has, where it has a deadline and a forecast and is not done."""
+        """Return how long it has, where it has a deadline and a forecast and is not done."""
         finish_by, forecast = self.job.finish_by, self.forecast
         if finish_by is None or isinstance(forecast, NotReady) or forecast.goal_met:
             return None
@@ -471,7 +474,8 @@ class JobView:
 
     @property
     def is_half_over(self) -> bool:
-        """Whether half of the time up to its deadline has passed: it is judged by what is known."""
+        """Return whether half of the time up to its deadline has passed: it is judged by what is
+        known."""
         finish_by = self.job.finish_by
         return finish_by is not None and self.at >= (self.job.created_at + finish_by) / 2
 
@@ -500,7 +504,8 @@ class JobView:
 
     @property
     def lends(self) -> bool:
-        """Whether it holds more than its own counts, and loses nothing where it is stopped."""
+        """Return whether it holds more than its own counts, and loses nothing where it is
+        stopped."""
         job, own = self.job, self.own
         if own is None:
             return False
@@ -509,7 +514,7 @@ class JobView:
 
     @property
     def why_backing_off(self) -> str | None:
-        """Why the job may not grow now: its pods were not placed at its last rescale."""
+        """Return why the job may not grow now: its pods were not placed at its last rescale."""
         return why_backing_off(self.history.placement_failures, self.at)
 
 
@@ -526,7 +531,8 @@ def why_moved_enough(history: JobHistory, at: float, config: IntervalConfig) -> 
 
 
 def classify(view: JobView) -> Classified:
-    """What may happen to the job's counts where each change is weighed against its restart."""
+    """Return what may happen to the job's counts where each change is weighed against its
+    restart."""
     return _first(_RULES, view) or _resizable(view)
 
 

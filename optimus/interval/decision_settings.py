@@ -18,13 +18,14 @@ from optimus.policies import policy_named
 
 @dataclass(frozen=True, slots=True)
 class DecisionSettings:
-    """What a decision depends on beside the cluster. The defaults are the autoscaler's."""
+    """The settings that a decision depends on beside the cluster. The defaults are the
+    autoscaler's."""
 
     policy: Policy = field(default_factory=lambda: policy_named("optimus"))
     placement: PlacementRule = field(default_factory=Theorem1)
     interval: IntervalConfig = field(default_factory=IntervalConfig)
     expects: bool = True
-    """Whether a job without a fitted forecast is decided by what is expected of it."""
+    """True where a job without a fitted forecast is decided by what is expected of it."""
 
     def usable(self, forecast: Forecast | NotReady | None) -> Forecast | NotReady:
         """The forecast, if counts may be decided by it."""

@@ -141,7 +141,7 @@ class IntervalDriver:
         state.planned_for = self._timetable.trigger(now)
 
     def _input(self, now: Moment) -> IntervalInput:
-        """What the interval is planned on."""
+        """Return what the interval is planned on."""
         state, cluster, histories = self.state, now.cluster, now.histories
         given_up = {
             uid: replace(histories.get(uid, NO_HISTORY), unplaceable=True)

@@ -27,7 +27,7 @@ _SECONDS_OF_JOB: Final = 0.2
 
 
 class Trigger(NamedTuple):
-    """What causes an early interval when it changes."""
+    """The facts that cause an early interval when they change."""
 
     cluster: object
     readiness: Mapping[str, object]
@@ -40,7 +40,7 @@ class Timetable:
 
     offered: tuple[tuple[Node, ...], object] | None = None
     goals: dict[str, tuple[object, bool]] | None = None
-    """By job: what its goal was judged on since the last interval, and whether it is met."""
+    """For each job: what its goal was judged on since the last interval, and whether it is met."""
 
     def forget(self) -> None:
         """An interval begins: jobs may ask for other labels by now."""
@@ -76,7 +76,8 @@ class Timetable:
         return passed >= self._wait_seconds(now)
 
     def _wait_seconds(self, now: Moment) -> float:
-        """How long after the last interval the next one is due, as far as is known by now."""
+        """Return how long after the last interval the next one is due, as far as is known by
+        now."""
         config, planned_for, trigger = now.config, now.state.planned_for, self.trigger(now)
         if trigger == planned_for:
             return config.interval_seconds
@@ -93,9 +94,9 @@ class Timetable:
         return young if is_young else early
 
     def trigger(self, now: Moment) -> Trigger:
-        """What causes an early interval when it changes: the capacity of nodes and which jobs they
-        admit, quotas, jobs, what their users ask for, and which of them have been measured, have
-        met their goal or may be moved again."""
+        """Return what causes an early interval when it changes: the capacity of nodes and which
+        jobs they admit, quotas, jobs, what their users ask for, and which of them have been
+        measured, have met their goal or may be moved again."""
 
         def is_suspended(job: Job) -> bool:
             history = now.histories.get(job.uid, NO_HISTORY)
@@ -120,7 +121,8 @@ class Timetable:
         return Trigger((offer, cluster.allowed, jobs), readiness)
 
     def _offer(self, nodes: tuple[Node, ...], jobs: Iterable[Job]) -> object:
-        """What the nodes offer to these jobs; worked out again only where a node has changed."""
+        """Return what the nodes offer to these jobs; worked out again only where a node has
+        changed."""
         if self.offered is None or self.offered[0] != nodes:
             self.offered = nodes, what_is_offered(nodes, label_keys(jobs))
         return self.offered[1]

@@ -37,7 +37,7 @@ class GrowthLimit:
 
 
 class _Measured(NamedTuple):
-    """How fast a job trains at these counts, on this kind of node."""
+    """The speed of a job at these counts, on this kind of node."""
 
     counts: Counts
     kind: str

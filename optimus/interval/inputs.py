@@ -1,4 +1,4 @@
-"""What an interval is planned on, by what, and what comes of it."""
+"""The input of an interval, the strategies that decide it, and its plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from optimus.snapshot import ClusterSnapshot
 
 @dataclass(frozen=True, slots=True)
 class IntervalInput:
-    """What an interval is planned on; progress and history by job UID, none without an entry.
+    """The input of an interval; progress and history by job UID, none without an entry.
 
     ``memory`` is what the policy kept of the interval before, ``seed`` decides what it draws."""
 
@@ -38,7 +38,8 @@ class IntervalInput:
     """The nodes' label that tells their kind."""
 
     may_pause: bool = False
-    """Whether a running job can be paused. Without, a job that would be paused keeps its nodes."""
+    """True where a running job can be paused. Without, a job that would be paused keeps its
+    nodes."""
 
     round_seconds: float = 600.0
     """From one decision to the next of a policy by which jobs take turns."""

@@ -80,7 +80,8 @@ def explore(now: Moment, measured: MeasuredJobs, interval_id: str) -> Iterator[B
 def _expected(
     now: Moment, job: Job, progress: TrainingProgress, history: JobHistory
 ) -> Expected | NotReady | None:
-    """What a measurement of a job is weighed by, or why none is made; ``None``: by nothing."""
+    """Return what a measurement of a job is weighed by, or why none is made; ``None``: by
+    nothing."""
     if not now.config.expects:
         return None
     forecast, config = now.forecast(job, progress), now.config.interval

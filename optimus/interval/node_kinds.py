@@ -68,7 +68,7 @@ class OnFastestKind:
     rule: PlacementRule
     label: str
     kinds: Mapping[str, Sequence[str]]
-    """By job UID, the fastest first."""
+    """For each job UID, the fastest first."""
     kept: frozenset[str]
     """The UIDs of jobs that go on none but these."""
     expected: Mapping[str, LogFactors]

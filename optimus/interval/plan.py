@@ -215,8 +215,8 @@ def _usual_seconds(views: Sequence[JobView], plan: CapacityPlan) -> float:
 
 
 def _wait_seconds(waiting: Sequence[Job], views: Sequence[JobView], plan: CapacityPlan) -> float:
-    """How long the first job that waits would wait, by the forecasts of those that run; 0 where
-    all the nodes could hold none of them."""
+    """Return how long the first job that waits would wait, by the forecasts of those that run; 0
+    where all the nodes could hold none of them."""
     running = [view for view in views if plan.is_placed(view.job.uid)]
     free = total(
         plan.capacity.resources_of(vector) * count

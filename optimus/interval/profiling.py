@@ -64,7 +64,7 @@ class ProfilingMove:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredJobs:
-    """What has been measured so far, by job UID; a job without an entry has nothing."""
+    """The measurements so far, by job UID; a job without an entry has nothing."""
 
     progress: Mapping[str, TrainingProgress]
     history: Mapping[str, JobHistory]
@@ -76,7 +76,7 @@ class MeasuredJobs:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is to be expected of a job, and what a restart has to bring beyond."""
+    """The forecast that is expected of a job, and what a restart has to bring beyond."""
 
     forecast: Forecast
     price_seconds: float
@@ -206,7 +206,8 @@ def _may_explore(
 
 
 def run_is_over(job: Job, at: float, measured: MeasuredJobs, config: ProfilingConfig) -> str | None:
-    """Why the job's profiling run has ended by the instant ``at``, or ``None`` while it goes on."""
+    """Return why the job's profiling run has ended by the instant ``at``, or ``None`` while it goes
+    on."""
     progress, history = measured.of(job)
     steady, since = _steady_seconds(job, progress), history.profiling_since
     if steady >= config.steady_seconds:
@@ -250,8 +251,8 @@ def _why_paused(history: JobHistory, at: float) -> str | None:
 
 
 def is_too_old(progress: TrainingProgress, history: JobHistory, config: ProfilingConfig) -> bool:
-    """Whether a stop may lose more training than a profiling run may; a job that saves when it is
-    stopped loses none, however old it is."""
+    """Return whether a stop may lose more training than a profiling run may; a job that saves when
+    it is stopped loses none, however old it is."""
     is_old = trained_seconds(progress, history) >= config.trained_limit_seconds
     return is_old and not history.saves_on_stop
 
@@ -302,8 +303,9 @@ def may_skip_checkpoint(
 
 
 def is_admission(history: JobHistory, progress: TrainingProgress, config: ProfilingConfig) -> bool:
-    """Whether a decision moves a new job to the counts that earlier runs let choose, which stands
-    in place of its profiling runs: it may lose as much training as one of them lasts, once."""
+    """Return whether a decision moves a new job to the counts that earlier runs let choose, which
+    stands in place of its profiling runs: it may lose as much training as one of them lasts,
+    once."""
     was_moved = history.rescales > 0 or history.profiled
     trained = trained_seconds(progress, history)
     return history.workload_known and not was_moved and trained < config.run_limit_seconds
@@ -320,8 +322,8 @@ def is_first_measured(
 def may_be_measured(
     progress: TrainingProgress, history: JobHistory, config: ProfilingConfig
 ) -> bool:
-    """Whether a move of this job may be a profiling run, at counts that an interval has chosen: as
-    for every other run, it is not too old and has had fewer than all of them."""
+    """Return whether a move of this job may be a profiling run, at counts that an interval has
+    chosen: as for every other run, it is not too old and has had fewer than all of them."""
     return not is_too_old(progress, history, config) and len(history.profiled) < config.runs
 
 
@@ -344,7 +346,8 @@ def _must_keep_counts(view: JobView, target: Counts) -> bool:
 
 
 def _has_no_forecast_after_profiling(view: JobView, decision: Decision) -> bool:
-    """Whether all runs are made, and yet there is no forecast and nothing else moves the job."""
+    """Return whether all runs are made, and yet there is no forecast and nothing else moves the
+    job."""
     measured = MeasuredJobs({view.job.uid: view.progress}, {view.job.uid: view.history})
     unforecast = isinstance(view.forecast, NotReady) and decision.action is Action.KEEP
     return unforecast and is_fully_profiled(view.job, measured, view.config.profiling)
@@ -353,7 +356,8 @@ def _has_no_forecast_after_profiling(view: JobView, decision: Decision) -> bool:
 def _why_return_without_checkpoints(
     view: JobView, decision: Decision, target: Counts
 ) -> str | None:
-    """Why a job without checkpoints returns now: later rescales would wait for a checkpoint."""
+    """Return why a job without checkpoints returns now: later rescales would wait for a
+    checkpoint."""
     if decision.action is Action.SUSPEND or not view.job.bounds.allow(view.job.counts):
         return None
     if isinstance(view.forecast, NotReady):
@@ -511,8 +515,8 @@ def _trainers(job: Job, counts: Counts) -> int:
 
 
 def _values(least: int, most: int) -> range:
-    """What a run may have of one role: of a large range, as of a job with a large minimum, counts
-    that are apart from one another."""
+    """Return what a run may have of one role: of a large range, as of a job with a large minimum,
+    counts that are apart from one another."""
     return range(least, most + 1, max(math.ceil((most - least) / _MOST_VALUES), 1))
 
 

@@ -33,7 +33,7 @@ class Pool:
 
     @property
     def capacity(self) -> Resources:
-        """What the nodes hold in all."""
+        """Return what the nodes hold in all."""
         amounts = [node.allocatable for node in self.nodes]
         unique, alike = {id(amount): amount for amount in amounts}, Counter(map(id, amounts))
         return total(unique[key] * count for key, count in alike.items())
@@ -269,7 +269,7 @@ def _specs(job: Job) -> Sequence[ReplicaSpec]:
 
 @dataclass(frozen=True, slots=True)
 class _Admission:
-    """Which groups of jobs a node admits; nodes that are alike in all that decides it."""
+    """Tells which groups of jobs a node admits; nodes that are alike in all that decides it."""
 
     groups: Sequence[_Constraints]
     labels: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What the interval driver is told, keeps between two steps, and asks to be done, as values."""
+"""The values that the interval driver is told, keeps between two steps, and asks to be done."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -46,18 +46,18 @@ class DriverConfig:
     has chosen is lost, and the price of an interval grows with the jobs."""
 
     measures: bool = True
-    """Whether speeds are measured, by profiling runs and exploratory moves."""
+    """True where speeds are measured, by profiling runs and exploratory moves."""
 
     expects: bool = True
-    """Whether a job without a forecast is decided by what is to be expected of it."""
+    """True where a job without a forecast is decided by what is to be expected of it."""
 
     pauses: bool = False
-    """Whether jobs can be paused. Without, a job that would be paused keeps its nodes."""
+    """True where jobs can be paused. Without, a job that would be paused keeps its nodes."""
 
     stops_together: bool = False
-    """Whether all jobs that an interval of a policy moves that decides anew are stopped at once, as
-    the published policies are run. Without, each is stopped or resumed only once its target fits,
-    and none is stopped for nothing."""
+    """True where all jobs that an interval of a policy moves that decides anew are stopped at once,
+    as the published policies are run. Without, each is stopped or resumed only once its target
+    fits, and none is stopped for nothing."""
 
     seed: int = 0
     """What a policy draws at random follows from this and from the number of the interval."""
@@ -93,7 +93,7 @@ class ManagedCluster(Protocol):
 
     @property
     def allowed(self) -> object:
-        """What the quotas allow: another value where one was changed."""
+        """Return what the quotas allow: another value where one was changed."""
 
     @property
     def submitted(self) -> Iterable[Job]:
@@ -105,7 +105,7 @@ class ManagedCluster(Protocol):
 
     @property
     def received(self) -> Mapping[str, Service]:
-        """What jobs have received, by UID, as far as that is recorded."""
+        """Return what jobs have received, by UID, as far as that is recorded."""
 
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is."""
@@ -232,17 +232,17 @@ class Moment:
 
     @property
     def weighs_restarts(self) -> bool:
-        """Whether the policy weighs each change against its restart."""
+        """Return whether the policy weighs each change against its restart."""
         return self.strategies.policy.traits.weighs_restarts
 
     @property
     def takes_turns(self) -> bool:
-        """Whether jobs take turns, and each turn costs a restart."""
+        """Return whether jobs take turns, and each turn costs a restart."""
         return self.strategies.policy.traits.time_shared and not self.config.stops_together
 
     @property
     def stops_together(self) -> bool:
-        """Whether all jobs that an interval moves are stopped before any of them starts."""
+        """Return whether all jobs that an interval moves are stopped before any of them starts."""
         return self.config.stops_together and not self.weighs_restarts
 
     @property
@@ -261,7 +261,7 @@ class Moment:
         return min(max(ROUND_PRICES * price_seconds, least), most)
 
     def binding(self, kind: str | None) -> Binding | None:
-        """What holds a job to the kind of nodes that it is granted, if these have one."""
+        """Return what holds a job to the kind of nodes that it is granted, if these have one."""
         return Binding(self.config.kind_label, kind) if kind else None
 
     def progress(self, uid: str) -> TrainingProgress:

@@ -1,4 +1,5 @@
-"""Which gangs are paused for another one: in a given order, until a check says that it fits."""
+"""Chooses the gangs that are paused for another one: in a given order, until a check says that it
+fits."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

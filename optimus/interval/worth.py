@@ -1,4 +1,4 @@
-"""What a move is worth: by how much it is expected to lower the logarithm of the completion time.
+"""Weighs a move: by how much it is expected to lower the logarithm of the completion time.
 
 A job that would be done after T more seconds at its present counts is done after c + r T at others:
 c is the price of the rescale; T has the forecast's own distribution, and r the one that the speed
@@ -77,7 +77,7 @@ class Loan:
 
     @property
     def mean_seconds(self) -> float:
-        """How long it lasts on average."""
+        """Return how long it lasts on average."""
         return self.arrivals / self.per_second if self.per_second else math.inf
 
 
@@ -93,8 +93,8 @@ def last_arrived(jobs: Iterable[Job]) -> tuple[Job, ...]:
 def loan_until_used(
     arrived: Sequence[Job], left: Resources, at: float, interval_seconds: float
 ) -> Loan:
-    """How long what is lent lasts if submissions like the last ones go on: until they have used
-    what is left."""
+    """Return how long what is lent lasts if submissions like the last ones go on: until they have
+    used what is left."""
     if not arrived:
         return FOR_EVER
     gaps = (later.created_at - job.created_at for job, later in pairwise(arrived))
@@ -123,8 +123,8 @@ def expected_gain(
     age_seconds: float = 0.0,
     loan: Loan = FOR_EVER,
 ) -> float:
-    """What a move is expected to save of the time that it replaces, by the logarithm of the job's
-    completion time, its age included: .05 is 5 %.
+    """Return what a move is expected to save of the time that it replaces, by the logarithm of the
+    job's completion time, its age included: .05 is 5 %.
 
     What is lent goes back when the loan ends, at the same price; the rest of the work is then done
     at the counts that the job has now. It is 0 where nothing is left or no end is in sight, and

@@ -48,7 +48,7 @@ class Books:
 
     @property
     def saved_seconds(self) -> float:
-        """By how much sooner the job is where it is; below 0: later."""
+        """Return by how much sooner the job is where it is; below 0: later."""
         return self.faster_seconds - self.stopped_seconds - self.redone_seconds
 
     @property

@@ -30,7 +30,7 @@ class Avoided(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What was done to one job."""
+    """The record of one job."""
 
     rescales: int = 0
     last_rescaled_at: float | None = None
@@ -92,7 +92,7 @@ class JobRecord:
     """Of a job that ran already when it was first seen: since when, as far as its status shows."""
 
     suspended_at_target: bool = False
-    """Whether this software suspended it at its goal."""
+    """True where this software suspended it at its goal."""
 
     differs: str = ""
     """In what it differs from earlier runs of its workload, which are not its prior any more."""
@@ -165,7 +165,8 @@ def went_on(record: JobRecord, start: RunStart, said: bool | None, at: float) ->
 
 
 def saves_on_stop(record: JobRecord, said: bool | None) -> bool:
-    """Whether a job is trusted to save when it is stopped; ``said`` is what its user says."""
+    """Return whether a job is trusted to save when it is stopped; ``said`` is what its user
+    says."""
     if said is None:
         return record.saved_stops >= STOPS_NEEDED
     return said and record.lost_stops < STOPS_NEEDED
@@ -174,8 +175,8 @@ def saves_on_stop(record: JobRecord, said: bool | None) -> bool:
 def saving_text(
     record: JobRecord, said: bool | None, format_instant: Callable[[float], str]
 ) -> str:
-    """Why the job is trusted to save when it is stopped, or not any more; empty where it never
-    was."""
+    """Return why the job is trusted to save when it is stopped, or not any more; empty where it
+    never was."""
     if saves_on_stop(record, said):
         why = "its user says so" if said else "two stops in a row lost no training"
         return f"yes: {why}"

@@ -1,4 +1,4 @@
-"""What a workload remembers of its jobs' runs, and when; what other workloads' runs say.
+"""Keeps what a workload remembers of its jobs' runs, and tells what other workloads' runs say.
 
 A run is kept three times at most: when the job's own speeds are enough for a model, when its goal
 is met, and when it has ended. On a cluster a WorkloadProfile keeps them.
@@ -29,7 +29,7 @@ _WITHIN: Final = 4.0
 
 
 class Shared(IntEnum):
-    """How much of a job's run its workload has."""
+    """The part of a job's run that its workload has."""
 
     NOTHING = 0
     SPEEDS = 1
@@ -38,12 +38,12 @@ class Shared(IntEnum):
 
 
 class Provided(NamedTuple):
-    """What ended jobs tell another one."""
+    """The facts that ended jobs tell another one."""
 
     earlier: tuple[EarlierRun, ...] = ()
     """Runs of its workload."""
     speed_is_known: bool = False
-    """Whether these are enough for a speed model."""
+    """True where these are enough for a speed model."""
     lengths: tuple[RunLengths, ...] = ()
     """How long jobs of other workloads took: those of other namespaces, those of its own."""
 
@@ -80,7 +80,7 @@ def speeds_are_enough(job: Job, progress: TrainingProgress) -> bool:
 
 
 class UsualLengths:
-    """How long the jobs of each workload took, by namespace."""
+    """Keeps how long the jobs of each workload took, by namespace."""
 
     def __init__(self) -> None:
         self.runs: Mapping[tuple[str, str], tuple[EarlierRun, ...]] = {}

@@ -51,8 +51,8 @@ def longest_checkpoint_wait(stale_seconds: float, *, missed: bool) -> float:
 def awaits_next_checkpoint(
     seen_at: float | None, at: float, read_interval_seconds: float = 0.0
 ) -> bool:
-    """Whether a job whose rescale was withdrawn is not moved now. ``seen_at`` is when a checkpoint
-    was seen after that.
+    """Return whether a job whose rescale was withdrawn is not moved now. ``seen_at`` is when a
+    checkpoint was seen after that.
 
     Room that is held for a job that never prints such a line would be lost to all others."""
     seen_seconds = max(SEEN_CHECKPOINT_SECONDS, 3 * read_interval_seconds)

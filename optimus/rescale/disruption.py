@@ -43,7 +43,7 @@ NO_LIMIT: Final = Limit()
 
 @dataclass(frozen=True, slots=True)
 class DisruptionLimits:
-    """How many managed jobs may be stopped for rescales at once."""
+    """The number of managed jobs that may be stopped for rescales at once."""
 
     cluster: Limit = NO_LIMIT
     namespace: Limit = NO_LIMIT
@@ -61,7 +61,7 @@ counts as stuck."""
 
 
 class DisruptionBudget:
-    """Which rescales may stop their jobs now; those that are stopped are noted first.
+    """Decides which rescales may stop their jobs now; those that are stopped are noted first.
 
     A job counts from its suspension until all its pods have started. The budget is asked right
     before the suspension, in ``rescale_order``: a rescale that still waits for something else holds

@@ -80,7 +80,7 @@ _ENDING: Final = "one of its trainers has succeeded: the job is about to end"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleConfig:
-    """How long a rescale waits for what."""
+    """The times for which a rescale waits."""
 
     fresh_seconds: float = FRESH_CHECKPOINT_SECONDS
     """Age up to which a checkpoint is recent enough to suspend: the training since is lost.
@@ -151,7 +151,7 @@ class Rescale:
     """Why its user does not want the rescale any more, by what was written since."""
 
     may_stop: bool = True
-    """Whether the disruption budget lets it begin."""
+    """True where the disruption budget lets it begin."""
 
     written: bool = False
     """The profile stores this step."""
@@ -177,11 +177,11 @@ class Rescale:
     """When the target was last found to fit, before the job was stopped."""
 
     lacks_room: bool = False
-    """Whether its pods were not placed, and what they need was not free the last time."""
+    """True where its pods were not placed, and what they need was not free the last time."""
 
     asked_at: float = -math.inf
     asked_in_time: bool = False
-    """Whether it was asked before the pods' time to be placed is over."""
+    """True where it was asked before the pods' time to be placed is over."""
 
     emptied_at: float | None = None
     """When its last pod was seen to be gone; ``placed_at`` when all new ones had nodes,
@@ -212,7 +212,7 @@ class Rescale:
 
     @property
     def misses_checkpoint(self) -> bool:
-        """Whether it waits for a checkpoint and nothing else."""
+        """Return whether it waits for a checkpoint and nothing else."""
         return self.needs_checkpoint and self.may_stop
 
 
@@ -377,7 +377,8 @@ def _without_unseen_time(state: Rescale, at: float, config: RescaleConfig) -> Re
 
 
 def _has_timed_out(state: Rescale, at: float, limit_seconds: float, config: RescaleConfig) -> bool:
-    """Whether the step has lasted for longer than a limit, by time in which it was observed."""
+    """Return whether the step has lasted for longer than a limit, by time in which it was
+    observed."""
     seen_seconds = at - min(state.seen_since, at)
     is_seen = seen_seconds >= min(config.regained_seconds, limit_seconds)
     return is_seen and at - state.record.step_at >= limit_seconds

@@ -1,4 +1,4 @@
-"""What a rescale is for, and why its user may not want it any more."""
+"""The purpose of a rescale, and the reasons why its user may not want it any more."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, Manage, RescaleRule
 
 
 class RescalePurpose(StrEnum):
-    """What a rescale is for.
+    """The purpose of a rescale.
 
     ``after-profiling`` ends the profiling of a job whose log shows no checkpoints, ``admission`` is
     the first one of a new job whose speed is known from earlier runs of its workload, ``take-back``
@@ -35,13 +35,13 @@ class RescalePurpose(StrEnum):
 
     @property
     def measures(self) -> bool:
-        """Whether the job is moved only to measure its speed."""
+        """Return whether the job is moved only to measure its speed."""
         return self in {RescalePurpose.PROFILING, RescalePurpose.EXPLORATION}
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the job is lost or stays stopped without it, or a gang of a higher priority waits
-        for it: no budget of stopped jobs holds it back."""
+        """Return whether the job is lost or stays stopped without it, or a gang of a higher
+        priority waits for it: no budget of stopped jobs holds it back."""
         return self in {
             RescalePurpose.TAKE_BACK,
             RescalePurpose.RESTART,
@@ -51,14 +51,14 @@ class RescalePurpose(StrEnum):
 
     @property
     def is_disruption(self) -> bool:
-        """Whether a job that is stopped for it counts as one in the disruption budget: a turn is
-        what its policy owes the other jobs, and has a limit of its own."""
+        """Return whether a job that is stopped for it counts as one in the disruption budget: a
+        turn is what its policy owes the other jobs, and has a limit of its own."""
         return self is not RescalePurpose.TURN
 
     @property
     def is_chosen(self) -> bool:
-        """Whether it is made for speed: it counts against the rate of a job's rescales. Profiling
-        runs have a limit of their own."""
+        """Return whether it is made for speed: it counts against the rate of a job's rescales.
+        Profiling runs have a limit of their own."""
         return self in {
             RescalePurpose.INTERVAL,
             RescalePurpose.EXPLORATION,
@@ -69,9 +69,9 @@ class RescalePurpose(StrEnum):
 
     @property
     def needs_checkpoint(self) -> bool:
-        """Whether ``rescale: checkpoint`` applies: not where little or no training is lost, as
-        profiling is limited to a job's first minutes, where all of it may be lost, or where a gang
-        of a higher priority waits."""
+        """Return whether ``rescale: checkpoint`` applies: not where little or no training is lost,
+        as profiling is limited to a job's first minutes, where all of it may be lost, or where a
+        gang of a higher priority waits."""
         return self not in {
             RescalePurpose.PROFILING,
             RescalePurpose.AFTER_PROFILING,

@@ -1,4 +1,4 @@
-"""What a rescale that has ended leaves in its job's record."""
+"""Updates a job's record when a rescale has ended."""
 
 from dataclasses import replace
 from typing import Final

@@ -49,13 +49,13 @@ class PauseReason(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the autoscaler does not resume the job by itself."""
+        """Return whether the autoscaler does not resume the job by itself."""
         return self is PauseReason.GOAL
 
 
 @dataclass(frozen=True, slots=True)
 class RescaleRecord:
-    """What the profile keeps of a rescale; instants are UTC, seconds since the epoch.
+    """The record of a rescale in the profile; instants are UTC, seconds since the epoch.
 
     A pause is a rescale to (0, 0) that ends when no pod is left. A resume is one that begins
     there, at RESUME."""
@@ -98,8 +98,8 @@ class RescaleRecord:
 
     @property
     def kept(self) -> Counts:
-        """What the job had before and was to have after: the capacity of the rest is promised to
-        others, or was never its own."""
+        """Return what the job had before and was to have after: the capacity of the rest is
+        promised to others, or was never its own."""
         before, target = self.before, self.target
         if target == NO_COUNTS:
             return before
@@ -107,12 +107,12 @@ class RescaleRecord:
 
     @property
     def needs_room(self) -> bool:
-        """Whether the job is not stopped before its target fits."""
+        """Return whether the job is not stopped before its target fits."""
         return self.target != NO_COUNTS and not self.purpose.is_urgent
 
     @property
     def current_target(self) -> Counts:
-        """Where the job goes: the target, or back."""
+        """Return where the job goes: the target, or back."""
         return self.return_counts if self.rolling_back else self.target
 
     @property
@@ -125,22 +125,23 @@ class RescaleRecord:
 
     @property
     def pauses(self) -> bool:
-        """Whether the job is to have no pods when it is over."""
+        """Return whether the job is to have no pods when it is over."""
         return self.target == NO_COUNTS and not self.rolling_back
 
     @property
     def resumes(self) -> bool:
-        """Whether it ends a pause."""
+        """Return whether it ends a pause."""
         return self.pause is not None and self.target != NO_COUNTS
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the job does not train for it: suspended, or about to be, or starting."""
+        """Return whether the job does not train for it: suspended, or about to be, or starting."""
         return self.step in _STOPPED and not self.in_place
 
     @property
     def holds_capacity(self) -> bool:
-        """Whether what the target needs is nobody else's: until its pods train, or it is back."""
+        """Return whether what the target needs is nobody else's: until its pods train, or it is
+        back."""
         return self.step in _UNDER_WAY
 
     @property
@@ -163,7 +164,7 @@ class ObservedJob:
     """The value of our annotation."""
 
     suspension_confirmed: bool
-    """Whether the operator has set the Suspended condition."""
+    """True where the operator has set the Suspended condition."""
 
     counts: Counts
     resource_version: str
@@ -197,16 +198,16 @@ class ObservedPods:
     """Which container ended last with an error, and how: of those restarted most, the first."""
 
     crash_loops: bool = False
-    """Whether one waits in CrashLoopBackOff, or its pod has failed and stays."""
+    """True where one waits in CrashLoopBackOff, or its pod has failed and stays."""
 
     is_ending: bool = False
-    """Whether a trainer has Succeeded: suspended and resumed, it would begin again."""
+    """True where a trainer has Succeeded: suspended and resumed, it would begin again."""
 
     trains: bool = False
-    """Whether the log of these very pods shows training steps."""
+    """True where the log of these very pods shows training steps."""
 
     is_mixed: bool = False
-    """Whether some were made for other counts than the job has."""
+    """True where some were made for other counts than the job has."""
 
     surplus: int = 0
     """Workers beyond the job's counts that have not left yet."""
@@ -227,7 +228,7 @@ def covers(counts: Counts, target: Counts) -> bool:
 
 
 class PatchResult(Enum):
-    """What became of a patch.
+    """The outcome of a patch.
 
     UNKNOWN: no answer came, it may have been carried out. REFUSED: it never will be. DENIED: not
     while we lack the right, which an API server that has just started may only not know of yet.
@@ -269,8 +270,9 @@ class CheckpointSeen:
 
 @dataclass(frozen=True, slots=True)
 class UserIntent:
-    """What the job's annotations and goal say now: whether a checkpoint comes first, and why the
-    rescale is unwanted, if it is; ``may_stop``: whether as few jobs as allowed are stopped now."""
+    """The user's intent by the job's annotations and goal: whether a checkpoint comes first, and
+    why the rescale is unwanted, if it is; ``may_stop``: whether as few jobs as allowed are stopped
+    now."""
 
     needs_checkpoint: bool
     unwanted: str | None = None
@@ -383,7 +385,7 @@ class FindCounts:
 
 
 class Notice(StrEnum):
-    """What users are told of a rescale; its sentences are written where Events are."""
+    """The messages that users get of a rescale; its sentences are written where Events are."""
 
     BEGINS = "begins"
     NO_CHECKPOINT = "no checkpoint"
@@ -423,7 +425,7 @@ class PlacementFailed:
 
 
 class Outcome(StrEnum):
-    """How a rescale ended. ABANDONED: it was not allowed to begin."""
+    """The ways in which a rescale ends. ABANDONED: it was not allowed to begin."""
 
     REACHED = "reached"
     ROLLED_BACK = "rolled back"
@@ -457,7 +459,7 @@ class End:
 
     @property
     def happened(self) -> bool:
-        """Whether the job was moved or paused, or moved and moved back."""
+        """Return whether the job was moved or paused, or moved and moved back."""
         return self.outcome in {Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.PAUSED}
 
 

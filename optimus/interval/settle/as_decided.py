@@ -57,7 +57,7 @@ def settle(undecided: Undecided) -> Settled:
     queues = frozenset(uid for share in shares for uid in share.left_out(wanted, paused))
     refused = {uid: Refusal(why) for share in shares for uid, why in share.refusals.items()}
     said = {**answer, **refused}
-    fit = _Fit(undecided, said, wanted, protected, queues, trims=not traits.time_shared)
+    fit = _PlacedAnew(undecided, said, wanted, protected, queues, trims=not traits.time_shared)
     fit.place([each for each in jobs if _is_up(each)])
     plan.adopt(fit.plan)
     return Settled(jobs, fit.counts, fit.reasons, answer, memory, fit.actions, fit.kinds)
@@ -167,7 +167,7 @@ def _holding(
 
 
 @dataclass(slots=True)
-class _Fit:
+class _PlacedAnew:
     """The decisions so far, tried on ``plan``."""
 
     undecided: Undecided

@@ -303,7 +303,8 @@ class Settlement:
                 self.place(job) if job.forced else self._resize(job)
 
     def _releases(self, job: Classified, wanted: Counts) -> bool:
-        """Whether a change that is worth its restart by itself needs less of every resource."""
+        """Return whether a change that is worth its restart by itself needs less of every
+        resource."""
         of, current = job.job, job.job.counts
         if wanted == current or job.cooling or not of.demand(wanted).fits_in(of.demand(current)):
             return False
@@ -368,8 +369,8 @@ class Settlement:
         return None
 
     def _net_saving(self, job: Classified, counts: Counts) -> float:
-        """What these counts save beyond the restart, by the objective; ``-inf`` where they are not
-        expected to save enough."""
+        """Return what these counts save beyond the restart, by the objective; ``-inf`` where they
+        are not expected to save enough."""
         if job.rescues_deadline(counts):
             return _WORTH_ANY_RESTART
         saving = job.saving(counts)
@@ -499,7 +500,7 @@ _Place = Callable[[CapacityPlan], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What others may lose for a job, by the objective: together less than ``max_cost``.
+    """The most that others may lose for a job, by the objective: together less than ``max_cost``.
 
     ``waits``: the job waits for no more than its own counts, for which loans are returned within
     cooldowns and profiling runs, too."""
@@ -583,7 +584,7 @@ class Reclaim:
 
 
 def _cost(donor: Classified, cost: float, limits: Limits) -> float | None:
-    """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
+    """Return what a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
     if limits.waits and donor.lends:
         return 0.0
     return None if donor.cooling else cost
