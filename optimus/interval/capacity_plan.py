@@ -154,21 +154,6 @@ class QuotaLedger:
                 return QuotaRefusal.of(quota, why)
         return None
 
-    def most_more(self, uid: str, counts: Counts, *, role: int, wanted: int) -> int:
-        """Return how many of ``wanted`` more PSs (role 0) or workers (role 1) than ``counts``,
-        which the job is charged with, the quotas allow."""
-        for number in self._of.get(uid, ()):
-            quota = self.quotas[number]
-            charge, left = quota.charges[uid], self._left[number]
-            one = charge.ps if role == 0 else charge.worker
-            own = self._charged.get(uid, ())
-            if own:
-                left = left + own[self._of[uid].index(number)] - charge.at(counts)
-            for name in quota.limited:
-                if one[name] > 0:
-                    wanted = min(wanted, max(left[name], 0) // one[name])
-        return wanted
-
     def named_in(self, uid: str, reason: str) -> str:
         """The label of the quota that limits a job by this reason; empty where none does."""
         labels = (self.quotas[number].label for number in self._of.get(uid, ()))

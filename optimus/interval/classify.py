@@ -27,7 +27,6 @@ from optimus.interval.growth import GrowthLimit, GrowthRule
 from optimus.interval.worth import FOR_EVER, Loan, expected_gain, training_at_risk
 from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
-from optimus.models.speed.model import NEEDED_COUNTS
 from optimus.placement.queue.order import AGE_LIMIT_SECONDS
 from optimus.progress.types import TrainingProgress
 
@@ -262,8 +261,7 @@ class Classified:
     their room. ``rescaling``: a rescale is in progress. ``lost_replicas``: some of
     its replicas have no room any more. ``capped``: it does not grow, as it was
     rescaled too often, or its last placement failed. ``placement_failures`` and
-    ``failed_counts`` exclude counts.
-    ``measure_at``: room for these counts is reclaimed, so that profiling can measure its speed."""
+    ``failed_counts`` exclude counts."""
 
     job: Job
     eligibility: Eligibility
@@ -279,7 +277,6 @@ class Classified:
     """Rescaled a moment ago, or being measured: it gives back what it has borrowed, no more."""
     placement_failures: PlacementFailures = ()
     failed_counts: tuple[FailedCounts, ...] = ()
-    measure_at: Counts | None = None
     returns_to: Counts | None = None
     """Its user's counts, to which a job without a forecast shrinks where another job waits."""
     price_seconds: float = 0.0
@@ -598,12 +595,7 @@ def _in_rescale(view: JobView) -> Classified | None:
         why = "being paused" if view.history.paused else "being suspended: its goal is met"
         return view.suspended(why)
     reason = f"in the middle of a rescale to {target}"
-    classified = Classified(view.job, Eligibility.FIXED, target, reason, target, rescaling=True)
-    back = _larger(target, view.history.own_counts or view.job.counts)
-    if not view.history.measures or back == target:
-        return classified
-    # Its user's counts must stay free: without a forecast it returns to them.
-    return replace(classified, measure_at=back)
+    return Classified(view.job, Eligibility.FIXED, target, reason, target, rescaling=True)
 
 
 def _suspended(view: JobView) -> Classified | None:
@@ -708,9 +700,7 @@ def _no_forecast(view: JobView) -> Classified | None:
     classified = view.fixed(f"no forecast yet: {view.forecast.reason}")
     if not view.running:
         return replace(classified, minimum=view.kept.minimum, own=view.own)
-    measure_at = _measure_at(view)
-    returns_to = _returns_to(view) if measure_at is None else None
-    return replace(classified, measure_at=measure_at, returns_to=returns_to)
+    return replace(classified, returns_to=_returns_to(view))
 
 
 def _returns_to(view: JobView) -> Counts | None:
@@ -724,26 +714,6 @@ def _returns_to(view: JobView) -> Counts | None:
     fewer = view.job.bounds.clamp(Counts(min(own.ps, now.ps), min(own.workers, now.workers)))
     is_less = fewer.ps <= now.ps and fewer.workers <= now.workers and fewer != now
     return fewer if is_less else None
-
-
-def _measure_at(view: JobView) -> Counts | None:
-    """Counts for which room is reclaimed, so that the job can be measured and return from there.
-
-    One task of each role above the minimum: that and what is below distinguishes PSs from workers.
-    Only for a job that trains already and is not measured yet; otherwise one that came to a full
-    cluster would stay at its minimum for ever, unmeasured for want of room and without room for
-    want of a forecast."""
-    job, minimum, own = view.job, view.job.bounds.minimum, view.history.own_counts
-    wanted = job.counts if own is None else _larger(job.counts, own)
-    measured_counts = len({each.counts for each in view.progress.samples})
-    if 0 < measured_counts < NEEDED_COUNTS and not view.history.workload_known:
-        wanted = _larger(wanted, Counts(minimum.ps + 1, minimum.workers + 1))
-    wanted = job.bounds.clamp(wanted)
-    return None if wanted == job.counts else wanted
-
-
-def _larger(one: Counts, other: Counts) -> Counts:
-    return Counts(max(one.ps, other.ps), max(one.workers, other.workers))
 
 
 _PROFILED: Final = "being profiled at these counts"

@@ -75,9 +75,7 @@ class Share:
 
     ``placed`` have a place at their own counts already; ``admitted`` fit, at their minimum, beside
     the minimum of running jobs; ``rejected`` do not, for the reason given. ``starting`` are waiting
-    jobs with a forecast, whose counts the policy chooses. ``to_measure`` are running jobs for which
-    capacity to be measured in is reclaimed.
-    """
+    jobs with a forecast, whose counts the policy chooses."""
 
     pool: Pool
     problem: AllocationProblem
@@ -85,7 +83,6 @@ class Share:
     admitted: Sequence[Classified]
     rejected: Sequence[tuple[Classified, str]]
     starting: Sequence[Classified]
-    to_measure: Sequence[Classified]
 
     def by_size(self, allocated: Mapping[str, Counts], *, sign: int = 1) -> list[Classified]:
         """The starting jobs, those of the highest priority first, among equals the smallest, or,
@@ -131,22 +128,18 @@ def share_pool(
             quotas.charge(candidate.job.uid, candidate.job.bounds.minimum)
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
     asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
-    wanted = [(each, each.minimum) for each in asked]
-    wanted += [(each, each.measure_at) for each in pool.jobs if each.measure_at is not None]
-    admitted, to_measure = list[Classified](), list[Classified]()
-    rejected = list[tuple[Classified, str]]()
-    for number, (each, counts) in enumerate(wanted):
-        demand = each.job.demand(counts) - plan.usage(each.job.uid)
-        beyond = quotas.refusal(each.job.uid, counts)
-        is_asked = number < len(asked)
-        # Only for a job that waits others return what they have beyond their users' counts.
-        returned = demand.beyond(spare) if is_asked else Resources()
-        if beyond is None and returned.fits_in(returnable) and (demand - returned).fits_in(spare):
+    admitted, rejected = list[Classified](), list[tuple[Classified, str]]()
+    for each in asked:
+        demand = each.job.demand(each.minimum) - plan.usage(each.job.uid)
+        beyond = quotas.refusal(each.job.uid, each.minimum)
+        # For a job that waits others return what they have beyond their users' counts.
+        returned = demand.beyond(spare)
+        if beyond is None and returned.fits_in(returnable):
             returnable, demand = returnable - returned, demand - returned
             available, spare = available - demand, spare - demand
-            quotas.charge(each.job.uid, counts)
-            (admitted if is_asked else to_measure).append(each)
-        elif is_asked:
+            quotas.charge(each.job.uid, each.minimum)
+            admitted.append(each)
+        else:
             rejected.append((each, beyond or _why_rejected(each, demand, spare)))
     for candidate in candidates:
         quotas.release(candidate.job.uid)
@@ -154,7 +147,7 @@ def share_pool(
     problem = AllocationProblem(
         available, capacity, candidates, servers, quotas=quotas.remaining(), shares=shares
     )
-    return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
+    return Share(pool, problem, placed, admitted, rejected, starting)
 
 
 def _startable(job: Classified, capacity: Resources) -> Classified:
@@ -260,7 +253,7 @@ def pools_of(jobs: Iterable[Classified], nodes: Sequence[Node]) -> Iterator[Pool
 
 def _competes(each: Classified) -> bool:
     waits = each.candidate is not None or each.eligibility is Eligibility.WAITING
-    return waits or each.forced or each.measure_at is not None or each.returns_to is not None
+    return waits or each.forced or each.returns_to is not None
 
 
 def _specs(job: Job) -> Sequence[ReplicaSpec]:

@@ -343,17 +343,6 @@ class Capacity:
         left = self.class_free[:, column]
         return np.asarray(np.divide(left, whole, out=np.zeros(len(left)), where=whole > 0))
 
-    def free_shares(self, classes: Integers) -> NDArray[np.float64]:
-        """Of each of these classes, the sum over the resources of one node's free share of the
-        cluster."""
-        totals = np.maximum(np.array(self._totals, dtype=np.float64), 1.0)
-        return np.asarray((self.class_free[classes] / totals).sum(axis=1))
-
-    def first_row(self, node_class: int) -> int | None:
-        """The first node of a class, if it has any."""
-        rows = self._rows[node_class]
-        return -rows[-1] if rows else None
-
     def first_rows(self, node_class: int, most: int) -> list[int]:
         """The first nodes of a class, in order."""
         return [-row for row in self._rows[node_class][: -most - 1 : -1]]

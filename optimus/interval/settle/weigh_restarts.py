@@ -149,9 +149,6 @@ def _settle_waiting(
             settlement.decide(job, job.job.counts, said.reason)
         else:
             settlement.place(job)
-    for job in share.to_measure:
-        if job.measure_at is not None:
-            settlement.reclaim_to_measure(job, job.measure_at)
 
 
 @dataclass(slots=True)
@@ -280,13 +277,6 @@ class Settlement:
             counts = _first_that_moves(self.plan, job, options) or least
         self.decide(job, counts, _placed_reason(job, counts))
         return None
-
-    def reclaim_to_measure(self, job: Classified, counts: Counts) -> None:
-        """Reserve capacity to measure a job's speed at other counts; others shrink for it."""
-        reason = "whose speed is to be measured"
-        fits = self.plan.complete(job.job, counts) is None
-        if fits or self._reclaim(job, lambda plan: plan.complete(job.job, counts), reason) is None:
-            self.reclaim.all_shrunk = None
 
     def resize_running(self, jobs: Iterable[Classified]) -> None:
         """Running jobs that are not decided yet: forced ones first, then those whose own gain

@@ -377,7 +377,10 @@ def test_a_waiting_job_shrinks_only_once_there_is_room_for_it() -> None:
 def promised(cores: int) -> tuple[IntervalDriver, WaitingCluster]:
     """``a`` is made smaller for ``b``, which waits; the speed of the young ``c`` is to be
     measured."""
-    donor, waiting = FakeManagedJob(job("a", (2, 8))), FakeManagedJob(job("b", (1, 5)))
+    donor, waiting = (
+        FakeManagedJob(job("a", (2, 8))),
+        FakeManagedJob(job("b", (1, 5), bounds=CountBounds(1, None, 3))),
+    )
     young = FakeManagedJob(job("c", (1, 1)), progress_measured_at((1, 1)))
     managed = {each.job.uid: each for each in (donor, waiting, young)}
     cluster = WaitingCluster(managed, tuple(nodes(1, cores)))
@@ -392,7 +395,7 @@ def promised(cores: int) -> tuple[IntervalDriver, WaitingCluster]:
 @cases(
     ("cores", "measured"),
     {
-        "part of it is free already": (16, []),
+        "part of it is free already": (15, []),
         "all of it is free by then": (18, []),
         "there is more than that": (24, ["uid-c"]),
     },

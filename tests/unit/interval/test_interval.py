@@ -23,13 +23,12 @@ from optimus.jobs import (
     Role,
 )
 from optimus.models.forecast import Forecast
-from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
-from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
+from optimus.progress.types import NOTHING
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.cases import cases
-from tests.unit.interval.cases import AT, CASES, ON_NODE_00, Case, Expected, on_two_nodes
+from tests.unit.interval.cases import AT, CASES, ON_NODE_00, Case, Expected
 from tests.unit.interval.cluster import GOAL, TASK, bind, done, job, nodes, steps, strategies
 
 
@@ -140,71 +139,6 @@ def test_a_job_whose_lost_pods_no_longer_fit_shrinks() -> None:
     ).decisions
     assert decision.counts == Counts(1, 2), "as many as fit"
     assert "not all of its 1 PS + 3 workers are placed" in decision.reason
-
-
-def progress_measured_at(*counts: tuple[int, int]) -> TrainingProgress:
-    return TrainingProgress(
-        samples=tuple(SpeedSample(Counts(*each), 1.0, 60.0, AT) for each in counts)
-    )
-
-
-@pytest.mark.parametrize(
-    ("progress", "big"),
-    [
-        pytest.param(
-            progress_measured_at((1, 1)),
-            (2, 3),
-            id="a job measured at one pair of counts: the other shrinks",
-        ),
-        pytest.param(
-            progress_measured_at((1, 1), (1, 2), (2, 1)),
-            (3, 4),
-            id="a job measured at enough counts: the other keeps its counts",
-        ),
-        pytest.param(
-            progress_measured_at(),
-            (3, 4),
-            id="a job that does not train yet: the other keeps its counts",
-        ),
-    ],
-)
-def test_a_running_job_shrinks_so_that_another_can_be_profiled(
-    progress: TrainingProgress, big: tuple[int, int]
-) -> None:
-    old, young = job("old", (3, 4)), job("young")
-    pods = bind(old, on_two_nodes("node-00", "node-01")[:7]) + bind(young, ["node-01", "node-02"])
-    cluster = [*nodes(2, 4), Node("node-02", Resources(cpu=1000))]
-    snapshot = ClusterSnapshot.of(AT, [old, young], cluster, pods)
-    interval_input = IntervalInput(snapshot, {young.uid: progress})
-    decided = {
-        each.key.name: each
-        for each in plan_interval(
-            "i7", interval_input, strategies({"old": steps(1000)}), IntervalConfig()
-        ).decisions
-    }
-    assert decided["old"].counts == big
-    assert decided["young"].action is Action.KEEP
-
-
-@pytest.mark.parametrize(("free", "shrinks"), [(2, True), (4, False)])
-def test_capacity_to_measure_in_is_reserved_for_one_job(free: int, shrinks: bool) -> None:
-    old, one, other = job("old", (3, 4)), job("one"), job("other")
-    pods = bind(old, on_two_nodes("node-00", "node-01")[:7]) + bind(one, ["node-01", "node-02"])
-    pods += bind(other, ["node-03"] * 2)
-    cluster = [*nodes(2, 4), Node("node-02", Resources(cpu=1000))]
-    cluster.append(Node("node-03", Resources(cpu=(2 + free) * 1000)))
-    snapshot = ClusterSnapshot.of(AT, [old, one, other], cluster, pods)
-    progress = {each.uid: progress_measured_at((1, 1)) for each in (one, other)}
-    decided = {
-        each.key.name: each
-        for each in plan_interval(
-            "i7",
-            IntervalInput(snapshot, progress),
-            strategies({"old": steps(1000)}),
-            IntervalConfig(),
-        ).decisions
-    }
-    assert (sum(decided["old"].counts) < 7) is shrinks
 
 
 def test_fixed_roles_are_part_of_the_demand() -> None:

@@ -179,15 +179,6 @@ def test_a_job_is_profiled_grows_shrinks_for_a_second_job_and_grows_again() -> N
         "makes room for the second job's minimum"
     )
     assert cluster.counts("second") == Counts(1, 1)
-    cluster.train(60)
-    measuring = cluster.interval()
-    assert "whose speed is to be measured" in measuring["first"].reason
-    assert measuring["second"].action is Action.KEEP
-    cluster.train(240)
-    assert len(cluster.virtual_jobs["uid-second"].history.profiled) == PROFILING.runs
-    assert cluster.interval()["second"].action is Action.GROW, (
-        "once profiled, it grows by its forecast"
-    )
     shared = cluster.counts("first")
     cluster.train(60)
 

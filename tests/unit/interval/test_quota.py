@@ -177,15 +177,6 @@ def test_pods_that_are_being_deleted_are_charged_only_where_that_is_asked_for(
     assert ledger.remaining()[0].room["requests.cpu"] == left * 1000
 
 
-def test_the_ledger_says_how_many_more_tasks_there_may_be() -> None:
-    a = job("a")
-    ledger = QuotaLedger.of([quota(6, a)])
-    ledger.charge(a.uid, Counts(1, 1))
-    assert ledger.most_more(a.uid, Counts(1, 1), role=1, wanted=9) == 4
-    assert ledger.most_more(a.uid, Counts(1, 1), role=0, wanted=2) == 2
-    assert ledger.most_more("another", Counts(1, 1), role=0, wanted=2) == 2
-
-
 def test_waiting_jobs_together_keep_to_the_quota() -> None:
     jobs = [job(f"j{number}", (2, 2)) for number in range(4)]
     known = {each.key.name: steps(1000) for each in jobs}
