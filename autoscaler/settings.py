@@ -95,15 +95,14 @@ class AutoscalerConfig:
     fairness: str = _USUAL_FAIRNESS
     """What is minimised, by a number alpha: from -2 to -1, the sum of a power of the remaining
     times, which prefers jobs that end soon (log, or -1: of their logarithms); 0, the sum of
-    completion times as in the paper; above, also the largest ratio of a job's time to that at its
-    fair share."""
+    completion times as in the paper; the more above, the more the longest time counts."""
 
     keep_own_counts: bool = False
     """Whether no job goes below the counts that its user set. By default it does, not below its
     minimum, where another would wait long."""
 
     namespace_weights: Mapping[str, float] = field(default_factory=dict)
-    """Weights of namespaces in the objective and in the fair shares: {ml: 2}. Others weigh 1."""
+    """Weights of namespaces in the objective and in their shares: {ml: 2}. Others weigh 1."""
 
     priority_weights: Mapping[str, float] = field(default_factory=dict)
     """Weights of the jobs of a PriorityClass within their namespace: {high: 3}. Others weigh 1."""

@@ -25,7 +25,7 @@ Counted = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MOST_SLOTS: Final = 4000
-_OBJECTIVE: Final = JobObjective(1.0, PROPORTIONAL, 1.0)
+_OBJECTIVE: Final = JobObjective(1.0, PROPORTIONAL)
 """The usual one of the product."""
 
 

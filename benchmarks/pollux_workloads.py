@@ -291,7 +291,7 @@ class Rule:
         at: float,
         bounds: Mapping[str, tuple[int, int]],
     ) -> dict[str, int]:
-        whole, objective = Resources({_GPU: WHOLE}), JobObjective(1.0, self.alpha, 1.0)
+        whole, objective = Resources({_GPU: WHOLE}), JobObjective(1.0, self.alpha)
         candidates = tuple(
             Candidate(
                 _as_job(each, *bounds[each.name]),
@@ -313,7 +313,7 @@ class Rule:
     ) -> dict[str, int]:
         """Waiting jobs start, and what they need is taken from those that are to have less. A
         running job grows where that is worth its restart and those of the jobs that give for it."""
-        objective = JobObjective(1.0, self.alpha, 1.0)
+        objective = JobObjective(1.0, self.alpha)
 
         def change(job: PolluxJob, workers: int, margin: float = 0.0) -> float:
             now, then = (forecasts[job.name].at(Counts(0, n)) for n in (job.workers, workers))

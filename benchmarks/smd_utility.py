@@ -100,7 +100,7 @@ def _job(number: int, is_sync: bool, draw: np.random.Generator) -> Candidate:
         goal=TargetLoss(0.1),
         finish_by=float(hours * _HOUR),
     )
-    return Candidate(job, Forecast(speed, steps), objective=JobObjective(float(weight), 0.0, 1.0))
+    return Candidate(job, Forecast(speed, steps), objective=JobObjective(float(weight), 0.0))
 
 
 def _task(draw: np.random.Generator, gpus: int) -> Resources:

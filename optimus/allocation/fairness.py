@@ -2,17 +2,14 @@
 
 Job j has the weight w and the remaining time t. What is minimised is the sum over all jobs of
 
-    w t^(1 + alpha) / (1 + alpha)            for alpha < 0; -1.5 by default: -2 w / sqrt(t)
-    w log t                                  for alpha = -1
-    w T (t / T)^(1 + alpha) / (1 + alpha)    for alpha >= 0
+    w t^(1 + alpha) / (1 + alpha)      for any alpha but -1; -1.5 by default: -2 w / sqrt(t)
+    w log t                            for alpha = -1
 
-where T is the job's remaining time at its fair share of the cluster. Both are the alpha-fair
-utility (Mo and Walrand, IEEE/ACM ToN 8(5), 2000): of the remaining time, and of the finish-time
-ratio t / T, by which Themis (NSDI 2020) and Gavel (OSDI 2020) define fairness. By default jobs that
-end soon come first: whoever claims more work gets less. With alpha = -1 a step is worth the
-logarithm of the factor by which it makes the job faster (proportional fairness of speeds), with
-alpha = 0 it is the sum of w t, as in Optimus for equal weights; the larger alpha is, the more the
-largest ratio counts.
+which is the alpha-fair utility (Mo and Walrand, IEEE/ACM ToN 8(5), 2000) of the remaining time. By
+default jobs that end soon come first: whoever claims more work gets less. With alpha = -1 a step is
+worth the logarithm of the factor by which it makes the job faster (proportional fairness of
+speeds), with alpha = 0 it is the sum of w t, as in Optimus for equal weights; the larger alpha is,
+the more the longest time counts.
 """
 
 import math
@@ -59,12 +56,10 @@ LEAST_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class JobObjective:
-    """What one job's remaining time costs; ``fair_seconds`` is T, above 0 and finite, and 1 where T
-    does not count."""
+    """What one job's remaining time costs."""
 
     weight: float
     alpha: float
-    fair_seconds: float
 
     def cost(self, seconds: float) -> float:
         """The cost of so many remaining seconds, in units of the objective."""
@@ -74,8 +69,8 @@ class JobObjective:
             seconds = max(seconds, LEAST_SECONDS)
         if self.alpha == PROPORTIONAL:
             return self.weight * math.log(seconds)
-        scale = self.weight * self.fair_seconds / (1 + self.alpha)
-        return float(scale * (max(seconds, 0.0) / self.fair_seconds) ** (1 + self.alpha))
+        power = 1 + self.alpha
+        return float(self.weight / power * max(seconds, 0.0) ** power)
 
 
 Seconds = NDArray[np.float64]
@@ -87,16 +82,14 @@ class Objectives:
 
     weight: Seconds
     power: Seconds
-    fair_seconds: Seconds
 
     @classmethod
     def of(cls, objectives: Sequence[JobObjective | None]) -> Self:
         """By row; a job without one counts plain seconds."""
-        filled = [each or JobObjective(1.0, 0.0, 1.0) for each in objectives]
+        filled = [each or JobObjective(1.0, 0.0) for each in objectives]
         return cls(
             np.array([each.weight for each in filled]),
             np.array([1 + each.alpha for each in filled]),
-            np.array([each.fair_seconds for each in filled]),
         )
 
     def worth(self, rows: NDArray[np.int64], now: Seconds, saved: Seconds) -> Seconds:
@@ -108,7 +101,6 @@ class Objectives:
             before, after = np.maximum(now, least), np.maximum(now - saved, least)
             worth = weight * np.log(before / after)
             if power.any():
-                fair, scale = self.fair_seconds[rows], np.where(power == 0, 1.0, power)
-                powers = (before / fair) ** power - (after / fair) ** power
-                worth = np.where(power == 0, worth, weight * fair / scale * powers)
+                powers = (before**power - after**power) / np.where(power == 0, 1.0, power)
+                worth = np.where(power == 0, worth, weight * powers)
         return np.asarray(np.where(np.isfinite(saved) & np.isfinite(now), worth, saved))

@@ -292,6 +292,14 @@ class Classified:
     """It has grown beyond its own counts and loses nothing where it is stopped: it gives that back
     at once to a job that waits."""
 
+    def with_objective(self, fairness: Fairness) -> "Classified":
+        """The job with its objective, where the policy chooses its counts."""
+        if self.candidate is None:
+            return self
+        weight = fairness.of_namespace(self.job.key.namespace) * fairness.of_class(self.job)
+        objective = JobObjective(weight, fairness.alpha)
+        return replace(self, candidate=replace(self.candidate, objective=objective))
+
     def price_of(self, counts: Counts) -> float:
         """Return what going to these counts costs it: nothing where it trains on meanwhile."""
         return 0.0 if self.job.resizes_in_place(counts) else self.price_seconds

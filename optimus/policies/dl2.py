@@ -78,7 +78,7 @@ def weighed(
 
 
 def _weighed(candidate: Candidate, weight: float | None) -> Candidate:
-    given = candidate.objective or JobObjective(1.0, 0.0, 1.0)
+    given = candidate.objective or JobObjective(1.0, 0.0)
     times = 1.0 if weight is None else weight
     return replace(candidate, objective=replace(given, weight=given.weight * times))
 

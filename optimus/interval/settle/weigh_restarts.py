@@ -21,7 +21,7 @@ from typing import Final
 
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import why_excluded
-from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal, schedulable_capacity
+from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal
 from optimus.interval.classify import (
     Action,
     Classified,
@@ -30,7 +30,6 @@ from optimus.interval.classify import (
     classify,
     too_little_text,
 )
-from optimus.interval.fair_share import with_objectives
 from optimus.interval.node_kinds import OnFastestKind
 from optimus.interval.settle.faster_kinds import moves_to_faster_kinds
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
@@ -58,7 +57,7 @@ def settle(undecided: Undecided) -> Settled:
     jobs = [classify(view) for view in undecided.views]
     charge_fixed(jobs, plan)
     if config.fairness is not None:
-        jobs = with_objectives(jobs, schedulable_capacity(plan.nodes), config.fairness)
+        jobs = [each.with_objective(config.fairness) for each in jobs]
     # 1. Share
     shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)

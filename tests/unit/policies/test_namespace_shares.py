@@ -21,7 +21,7 @@ CPUS = 60
 ROOM = Resources(cpu=1000 * CPUS)
 STEEP = PaperSpeed(compute=1000.0, t1=0.0, t2=0.0, t3=0.0, t4=0.0)
 """As fast again with every worker, whatever the PSs."""
-LOG = JobObjective(1.0, PROPORTIONAL, 1.0)
+LOG = JobObjective(1.0, PROPORTIONAL)
 
 
 def of(namespace: str, uid: str, **parameters: object) -> Candidate:

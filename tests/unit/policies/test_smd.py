@@ -55,7 +55,7 @@ def drawn(seed: int, jobs: int, *, running: float = 0.3) -> AllocationProblem:
             running=bool(draw.random() < running),
         )
         job = replace(made.job, finish_by=float(draw.uniform(1000, 20000)), counts=Counts(2, 2))
-        weight = JobObjective(float(draw.uniform(1, 10)), 0.0, 1.0)
+        weight = JobObjective(float(draw.uniform(1, 10)), 0.0)
         candidates.append(replace(made, job=job, objective=weight))
     cores = 1000 * int(draw.integers(3 * jobs, 8 * jobs))
     return problem(Resources(cpu=cores, gpu=2 * jobs), *candidates)
@@ -127,7 +127,7 @@ def test_of_two_that_wait_the_one_of_more_utility_per_share_runs() -> None:
     answer, _ = decide(problem(Resources(cpu=2000), late, early))
     assert granted(answer) == {"early": Counts(1, 1)}
     assert "gives way to that of others" in answer["late"].reason
-    heavy = replace(late, objective=JobObjective(1e9, 0.0, 1.0))
+    heavy = replace(late, objective=JobObjective(1e9, 0.0))
     assert granted(decide(problem(Resources(cpu=2000), heavy, early))[0]) == {"late": Counts(1, 1)}
 
 

@@ -1,6 +1,5 @@
 """Weights and fairness in the objective."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,20 +10,16 @@ from hypothesis import strategies as st
 from optimus.allocation import Allocation, AllocationProblem, Candidate, JobHistory, per_pool
 from optimus.allocation.fairness import Fairness, JobObjective, Objectives
 from optimus.interval import Action, IntervalConfig, IntervalInput, plan_interval
-from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.fair_share import fair_shares, with_objectives
-from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
-from optimus.models.forecast import Forecast
+from optimus.jobs import Job, JobKey
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
-from tests.cases import cases
 from tests.unit.interval.cases import AT, Case
-from tests.unit.interval.cluster import TASK, Sync, job, nodes, steps, strategies
+from tests.unit.interval.cluster import Sync, job, nodes, steps, strategies
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import candidate, problem
 
-costs = st.builds(JobObjective, st.floats(0.1, 8), st.floats(0, 4), st.floats(1, 1e5))
+costs = st.builds(JobObjective, st.floats(0.1, 8), st.floats(0, 4))
 
 
 def in_namespace(
@@ -56,18 +51,10 @@ def test_more_seconds_cost_more_and_ever_more(
     assert far - near >= (near - begin) * (1 - 1e-6) - 1e-9 * far
 
 
-def test_at_the_fair_share_a_second_costs_the_weight_whatever_alpha_is() -> None:
-    for alpha in (0.0, 1.0, 4.0):
-        objective = JobObjective(3.0, alpha, 1000.0)
-        slope = objective.cost(1000.5) - objective.cost(999.5)
-        assert slope == pytest.approx(3.0, rel=1e-4)
-    assert JobObjective(1.0, 2.0, 10.0).cost(math.inf) == math.inf
-
-
 @settings(deadline=None, max_examples=60)
 @given(drawn=problems())
 def test_equal_weights_without_fairness_change_no_counts(drawn: AllocationProblem) -> None:
-    plain = JobObjective(1.0, 0.0, 1.0)
+    plain = JobObjective(1.0, 0.0)
     weighted = tuple(replace(each, objective=plain) for each in drawn.candidates)
     policy = OptimusPolicy()
     with_objectives = replace(drawn, candidates=weighted)
@@ -99,21 +86,9 @@ def test_without_weights_no_job_has_an_objective(fairness: Fairness | None) -> N
     assert (found.objective is None) == (fairness is None)
 
 
-def test_the_cluster_is_shared_among_namespaces_and_then_among_their_jobs() -> None:
-    jobs = [in_namespace(name, "many") for name in "abc"]
-    jobs += [in_namespace("x", "few", priority_class="high"), in_namespace("y", "few")]
-    equal = fair_shares(jobs, Fairness())
-    assert equal["uid-a"] == pytest.approx(1 / 6)
-    assert equal["uid-x"] == equal["uid-y"] == pytest.approx(1 / 4)
-    weighted = fair_shares(jobs, Fairness(0.0, {"few": 3.0}, {"high": 2.0}))
-    assert weighted["uid-a"] == pytest.approx(1 / 12)
-    assert weighted["uid-x"] == pytest.approx(1 / 2)
-    assert sum(weighted.values()) == pytest.approx(1.0)
-
-
 def test_a_heavier_job_gets_more_of_the_policy() -> None:
-    equal = [replace(candidate(uid), objective=JobObjective(1.0, 0.0, 1.0)) for uid in "ab"]
-    heavy = replace(equal[0], objective=JobObjective(4.0, 0.0, 1.0))
+    equal = [replace(candidate(uid), objective=JobObjective(1.0, 0.0)) for uid in "ab"]
+    heavy = replace(equal[0], objective=JobObjective(4.0, 0.0))
     room = Resources(cpu=14_000)
     counts = OptimusPolicy().allocate(problem(room, *equal)).counts
     weighted = OptimusPolicy().allocate(problem(room, heavy, equal[1])).counts
@@ -160,71 +135,6 @@ def test_a_weight_moves_capacity_between_running_jobs_where_it_is_worth_the_rest
     weighted, light_action = heavy_gets(weights)
     assert weighted > plain
     assert light_action is Action.SHRINK
-
-
-def objective_of(own: Job, forecast: Forecast) -> JobObjective:
-    """What a job alone on sixteen cores gets."""
-    policy = Recording()
-    snapshot = ClusterSnapshot.of(AT, [own], nodes(2, 8), [])
-    given_strategies = replace(strategies({own.key.name: forecast}), policy=per_pool(policy))
-    config = IntervalConfig(fairness=Fairness(2.0))
-    plan_interval("i1", IntervalInput(snapshot), given_strategies, config)
-    (found,) = policy.candidates
-    assert found.objective is not None
-    return found.objective
-
-
-@cases(
-    ("settings", "counts"),
-    {
-        "the minimum, and pairs while they fit": ({}, (8, 8)),
-        "whatever it has now": ({"counts": Counts(3, 5)}, (8, 8)),
-        "no more PSs than it may have": ({"bounds": CountBounds(max_ps=4)}, (4, 8)),
-        "nor more workers": ({"bounds": CountBounds(max_workers=6)}, (6, 6)),
-        "asking for nothing": ({"ps": ReplicaSpec(), "worker": ReplicaSpec()}, (1, 1)),
-    },
-)
-def test_the_fair_time_is_the_least_within_the_fair_share(
-    settings: dict[str, object], counts: tuple[int, int]
-) -> None:
-    forecast = steps(1000)
-    ps, workers = counts
-    pairs = [(min(at, ps), min(at, workers)) for at in range(1, max(counts) + 1)]
-    expected = min(float(forecast.remaining_seconds(*pair)) for pair in pairs)
-    found = objective_of(job("a", **settings), forecast)  # type: ignore[arg-type]  # settings of a job
-    assert found.alpha == 2.0
-    assert found.fair_seconds == pytest.approx(expected)
-
-
-def objective_beside(eligibility: Eligibility, seconds: Forecast) -> JobObjective:
-    """Of a job with this forecast, beside one that takes part, with room for 32 tasks."""
-    both = [
-        Classified(own, each, own.counts, "", own.bounds.minimum, Candidate(own, forecast, False))
-        for own, each, forecast in (
-            (job("a"), eligibility, seconds),
-            (job("b"), Eligibility.RESIZABLE, steps(1000)),
-        )
-    ]
-    found = with_objectives(both, TASK * 32, Fairness(2.0, {"team": 3.0}))
-    assert found[0].candidate is not None
-    assert found[0].candidate.objective is not None
-    return found[0].candidate.objective
-
-
-def test_the_fair_time_of_a_job_without_a_share_is_that_at_its_minimum() -> None:
-    forecast = steps(1000)
-    least = float(forecast.remaining_seconds(1, 1))
-    shared = objective_beside(Eligibility.RESIZABLE, forecast)
-    assert shared.fair_seconds < least
-    alone = objective_beside(Eligibility.TO_SUSPEND, forecast)
-    assert alone == replace(shared, fair_seconds=alone.fair_seconds)
-    assert alone.fair_seconds == pytest.approx(least)
-
-
-def test_a_job_whose_time_is_not_known_counts_without_fairness() -> None:
-    unknown = steps(math.inf)
-    assert math.isinf(float(unknown.remaining_seconds(1, 1)))
-    assert objective_beside(Eligibility.RESIZABLE, unknown) == JobObjective(3.0, 0.0, 1.0)
 
 
 def cooling_decision(ago: float) -> tuple[Action, str]:
