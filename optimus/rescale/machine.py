@@ -269,10 +269,12 @@ def advance(state: Rescale, event: Event, config: RescaleConfig) -> Advance:
         case ProfileWritten():
             return _profile_written(state, event, config)
         case CheckpointSeen(since=since):
-            is_same = since == state.checkpoint_since
-            return state if is_same else replace(state, checkpoint_since=since), ()
+            return replace(state, checkpoint_since=since), ()
         case UserIntent():
-            return _intent(state, event), ()
+            needs, unwanted = event.needs_checkpoint, event.unwanted
+            may_stop = event.may_stop
+            state = replace(state, needs_checkpoint=needs, unwanted=unwanted, may_stop=may_stop)
+            return state, ()
         case CountsFound():
             return _counts_found(state, event)
         case PatchAnswered():
@@ -280,21 +282,6 @@ def advance(state: Rescale, event: Event, config: RescaleConfig) -> Advance:
         case JobGone() | Observed():
             # Observed for the step before: the new one is not stored yet, nothing is done for it.
             return _observed(state, event, config) if state.written else (state, ())
-
-
-def _intent(state: Rescale, intent: UserIntent) -> Rescale:
-    if (state.needs_checkpoint, state.unwanted, state.may_stop) == (
-        intent.needs_checkpoint,
-        intent.unwanted,
-        intent.may_stop,
-    ):
-        return state
-    return replace(
-        state,
-        needs_checkpoint=intent.needs_checkpoint,
-        unwanted=intent.unwanted,
-        may_stop=intent.may_stop,
-    )
 
 
 def _tick(state: Rescale) -> Advance:
