@@ -33,7 +33,7 @@ from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint, TrainingProgress
 from optimus.rescale.purpose import RescalePurpose
-from optimus.rescale.words import ObservedJob, ObservedPods, PauseReason, RescaleRecord, Step
+from optimus.rescale.words import ObservedPods, PauseReason, RescaleRecord, SeenJob, Step
 
 _LOG = logging.getLogger(__name__)
 
@@ -263,9 +263,9 @@ def _pause_of(stored: RescaleStatus) -> PauseReason | None:
 _MOST_NAMED: Final = 5
 
 
-def observed_job(job: TrainingJob) -> ObservedJob:
+def observed_job(job: TrainingJob) -> SeenJob:
     """Return what the state machine needs of a job."""
-    return ObservedJob(
+    return SeenJob(
         job.suspended,
         job.suspended_by,
         "Suspended" in job.conditions,

@@ -8,8 +8,8 @@ this minimises the average completion time). A higher priority comes before a sh
 are not weighed.
 
 Of several namespaces, the jobs within each one's part of the capacity, the shortest first, come
-before all others: by remaining times that are not true one would pause all jobs of another. A job
-larger than such a part comes first in its turns (``allocation.namespace_shares``).
+before all others: by remaining times that are not true one would pause all jobs of another
+(``allocation.namespace_shares``).
 """
 
 from collections.abc import Mapping

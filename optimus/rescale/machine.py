@@ -48,7 +48,6 @@ from optimus.rescale.words import (
     Notify,
     Observe,
     Observed,
-    ObservedJob,
     ObservedPods,
     Outcome,
     PatchAnswered,
@@ -59,6 +58,7 @@ from optimus.rescale.words import (
     RescaleRecord,
     Resize,
     ResizeAndResume,
+    SeenJob,
     Step,
     Suspend,
     Tick,
@@ -219,7 +219,7 @@ class Rescale:
 Advance = tuple[Rescale, tuple[Instruction, ...]]
 
 
-def adopt(job: ObservedJob, at: float) -> Rescale | None:
+def adopt(job: SeenJob, at: float) -> Rescale | None:
     """The rescale of a job that is annotated as suspended by us and has no record of one.
 
     A suspended job is resumed (not to be called for one that is paused). From a running one the
@@ -235,7 +235,7 @@ def adopt(job: ObservedJob, at: float) -> Rescale | None:
 
 
 def resume(
-    job: ObservedJob,
+    job: SeenJob,
     pause: PauseReason,
     at: float,
     target: Counts,
@@ -578,7 +578,7 @@ def _started(state: Rescale, observed: Observed) -> Rescale:
     return replace(state, placed_at=placed_at, ran_at=observed.at)
 
 
-def _users_change(job: ObservedJob, target: Counts) -> str | None:
+def _users_change(job: SeenJob, target: Counts) -> str | None:
     """Return what its user has done to a job that was resumed at the target, as a sentence."""
     if job.suspended:
         return "its user suspended it"

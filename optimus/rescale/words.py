@@ -156,7 +156,7 @@ class RescaleRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedJob:
+class SeenJob:
     """The job as the API server has it."""
 
     suspended: bool
@@ -303,7 +303,7 @@ class Observed:
     """The answer to Observe."""
 
     at: float
-    job: ObservedJob
+    job: SeenJob
     pods: ObservedPods
     since_break_seconds: float = math.inf
     """Since a call or watch failed last, here or perhaps in the operator."""

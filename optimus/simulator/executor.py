@@ -23,7 +23,6 @@ from optimus.rescale.words import (
     End,
     Notify,
     Observed,
-    ObservedJob,
     ObservedPods,
     PatchAnswered,
     PatchResult,
@@ -32,6 +31,7 @@ from optimus.rescale.words import (
     RescaleRecord,
     Resize,
     ResizeAndResume,
+    SeenJob,
     Step,
     Suspend,
     Unmark,
@@ -187,7 +187,7 @@ def begin_rescale(state: JobState, record: RescaleRecord) -> None:
         state.rescale = resume(job, state.pause, at, record.target, record.why)
 
 
-def _observed_job(state: JobState) -> ObservedJob:
+def _observed_job(state: JobState) -> SeenJob:
     """The job as it is; a suspension is confirmed at once."""
     by = state.suspended_by
-    return ObservedJob(by is not None, by, by is not None, state.job.counts, "")
+    return SeenJob(by is not None, by, by is not None, state.job.counts, "")

@@ -6,7 +6,7 @@ A resume that finds a pod of the old run fails the job, as the real operator doe
 from dataclasses import dataclass, field
 
 from optimus.jobs import Counts
-from optimus.rescale.words import ObservedJob, ObservedPods
+from optimus.rescale.words import ObservedPods, SeenJob
 
 BEFORE, TARGET = Counts(1, 2), Counts(2, 3)
 
@@ -179,10 +179,10 @@ class SimulatedJob:
         self.counts, self.suspended, self.mark = counts, False, None
         self.run += 1
 
-    def observed(self) -> ObservedJob:
+    def observed(self) -> SeenJob:
         ended = self.finished or self.failed
         version, confirmed = str(self.version), self.suspension_confirmed
-        return ObservedJob(self.suspended, self.mark, confirmed, self.counts, version, ended)
+        return SeenJob(self.suspended, self.mark, confirmed, self.counts, version, ended)
 
     def observed_pods(self) -> ObservedPods:
         started = [pod.role for pod in self.pods if pod.started and not pod.leaving]

@@ -21,7 +21,6 @@ from optimus.rescale.words import (
     Notify,
     Observe,
     Observed,
-    ObservedJob,
     ObservedPods,
     Outcome,
     PatchAnswered,
@@ -30,6 +29,7 @@ from optimus.rescale.words import (
     ProfileWritten,
     RescaleRecord,
     ResizeAndResume,
+    SeenJob,
     Step,
     Suspend,
     Tick,
@@ -43,11 +43,11 @@ from tests.unit.rescale.rescale_harness import told
 CONFIG = RescaleConfig()
 BEFORE, TARGET, OTHER = Counts(1, 2), Counts(2, 3), Counts(4, 4)
 RECORD = RescaleRecord("i7", 1000.0, BEFORE, TARGET, "worker 3 saves 41 s", Step.CHECKPOINT, 1000.0)
-RUNNING = ObservedJob(False, None, False, BEFORE, "5")
-SUSPENDED = ObservedJob(True, "i7", True, BEFORE, "6")
+RUNNING = SeenJob(False, None, False, BEFORE, "5")
+SUSPENDED = SeenJob(True, "i7", True, BEFORE, "6")
 UNMARKED = replace(SUSPENDED, suspended_by=None)
 MARKED_AND_RUNNING = replace(SUSPENDED, suspended=False)
-RESUMED = ObservedJob(False, None, False, TARGET, "7")
+RESUMED = SeenJob(False, None, False, TARGET, "7")
 NO_PODS = ObservedPods(0, NO_COUNTS, NO_COUNTS)
 ONE_POD = ObservedPods(1, NO_COUNTS, NO_COUNTS)
 ALL_BEFORE = ObservedPods(3, BEFORE, BEFORE)
@@ -63,7 +63,7 @@ def at(step: Step, *, rolling_back: bool = False) -> Rescale:
 
 
 def observe(
-    state: Rescale, job: ObservedJob | None, pods: ObservedPods = NO_PODS, at: float = 1001.0
+    state: Rescale, job: SeenJob | None, pods: ObservedPods = NO_PODS, at: float = 1001.0
 ) -> tuple[Rescale, object]:
     event = JobGone() if job is None else Observed(at, job, pods)
     if state.observed_at is not None:  # all the while
@@ -118,7 +118,7 @@ BACK_TO_START = at(Step.START, rolling_back=True)
 EMPTY_FOR_LONG = replace(EMPTY, empty_since=990.0)
 UNCONFIRMED = replace(SUSPENDED, suspension_confirmed=False)
 
-STEPS: list[tuple[str, Rescale, ObservedJob | None, ObservedPods, object]] = [
+STEPS: list[tuple[str, Rescale, SeenJob | None, ObservedPods, object]] = [
     ("waits for a checkpoint", CHECKPOINT, RUNNING, ALL_BEFORE, None),
     ("leaves a job that its user suspended", CHECKPOINT, SUSPENDED, ALL_BEFORE, Outcome.USER),
     ("leaves a job that its user resized", CHECKPOINT, RESUMED, ALL, Outcome.USER),
@@ -162,9 +162,7 @@ STEPS: list[tuple[str, Rescale, ObservedJob | None, ObservedPods, object]] = [
     ("state", "job", "pods", "expected"),
     [pytest.param(*values, id=sentence) for sentence, *values in STEPS],
 )
-def test_next(
-    state: Rescale, job: ObservedJob | None, pods: ObservedPods, expected: object
-) -> None:
+def test_next(state: Rescale, job: SeenJob | None, pods: ObservedPods, expected: object) -> None:
     assert observe(state, job, pods)[1] == expected
 
 
@@ -231,7 +229,7 @@ def test_waits_for_another_checkpoint_when_one_has_aged() -> None:
     },
 )
 def test_a_rescale_of_a_job_of_which_a_trainer_has_succeeded(
-    state: Rescale, job: ObservedJob, expected: object
+    state: Rescale, job: SeenJob, expected: object
 ) -> None:
     pods = replace(ALL_BEFORE, started=NO_COUNTS, is_ending=True)
     assert observe(state, job, pods)[1] == expected
@@ -252,7 +250,7 @@ def test_a_rescale_of_a_job_of_which_a_trainer_has_succeeded(
     },
 )
 def test_warns_once(
-    state: Rescale, job: ObservedJob, pods: ObservedPods, at: float, message: str
+    state: Rescale, job: SeenJob, pods: ObservedPods, at: float, message: str
 ) -> None:
     state, event = observe(state, job, pods, at=at)
     said = told(event)
@@ -291,7 +289,7 @@ def test_rolls_back_when_the_target_is_not_placed_in_time(bound: Counts) -> None
     assert state.record.current_target == BEFORE
 
 
-UNWANTED: list[tuple[str, Rescale, ObservedJob, ObservedPods, object]] = [
+UNWANTED: list[tuple[str, Rescale, SeenJob, ObservedPods, object]] = [
     ("is not begun", CHECKPOINT, RUNNING, ALL_BEFORE, Outcome.USER),
     ("is not begun although that is written already", SUSPEND, RUNNING, ALL_BEFORE, Outcome.USER),
     ("finds that the job is suspended already", SUSPEND, SUSPENDED, ALL_BEFORE, "empty"),
@@ -307,7 +305,7 @@ UNWANTED: list[tuple[str, Rescale, ObservedJob, ObservedPods, object]] = [
     [pytest.param(*values, id=sentence) for sentence, *values in UNWANTED],
 )
 def test_a_rescale_that_its_user_no_longer_wants(
-    state: Rescale, job: ObservedJob, pods: ObservedPods, expected: object
+    state: Rescale, job: SeenJob, pods: ObservedPods, expected: object
 ) -> None:
     intent = UserIntent(needs_checkpoint=False, unwanted="the rescale annotation says never now")
     state, _ = advance(state, intent, CONFIG)
@@ -414,7 +412,7 @@ def test_an_ended_rescale_does_nothing() -> None:
         "suspended without the annotation: it is its user's": (UNMARKED, None),
     },
 )
-def test_an_annotated_job_without_a_record(job: ObservedJob, step: Step | None) -> None:
+def test_an_annotated_job_without_a_record(job: SeenJob, step: Step | None) -> None:
     found = adopt(job, 1000.0)
     assert (found.record.step if found else None) is step
     if found is not None:

@@ -9,7 +9,7 @@ from optimus.jobs import NO_COUNTS, Counts, Job, JobKey, NodeConstraints, Replic
 from optimus.kube.pods import ContainerState, Pod
 from optimus.kube.profile_codec import observed_job, observed_pods
 from optimus.kube.training_jobs import TrainingJob
-from optimus.rescale.words import ObservedJob, ObservedPods
+from optimus.rescale.words import ObservedPods, SeenJob
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 from tests.cases import cases
@@ -148,14 +148,14 @@ FOUND = TrainingJob(
 
 
 def test_a_running_job() -> None:
-    assert observed_job(FOUND) == ObservedJob(False, None, False, COUNTS, "5")
+    assert observed_job(FOUND) == SeenJob(False, None, False, COUNTS, "5")
 
 
 def test_a_job_that_we_suspended_and_the_operator_has_confirmed() -> None:
     job = replace(
         FOUND, suspended=True, suspended_by="i7", conditions=frozenset({"Created", "Suspended"})
     )
-    assert observed_job(job) == ObservedJob(True, "i7", True, COUNTS, "5")
+    assert observed_job(job) == SeenJob(True, "i7", True, COUNTS, "5")
 
 
 @cases(

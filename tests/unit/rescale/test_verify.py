@@ -12,9 +12,9 @@ from optimus.rescale.words import (
     End,
     Instruction,
     Observed,
-    ObservedJob,
     ObservedPods,
     Outcome,
+    SeenJob,
     Step,
     Suspend,
     WriteProfile,
@@ -33,7 +33,7 @@ USUAL = replace(VERIFY, record=replace(VERIFY.record, restarts=1))
 
 
 def observe(
-    state: Rescale, pods: ObservedPods, seconds: float, job: ObservedJob = RESUMED
+    state: Rescale, pods: ObservedPods, seconds: float, job: SeenJob = RESUMED
 ) -> tuple[Rescale, tuple[Instruction, ...]]:
     """Of a job that has been observed all the while."""
     state = replace(state, observed_at=1000.0 + seconds, seen_since=-math.inf)

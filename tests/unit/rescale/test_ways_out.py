@@ -15,12 +15,12 @@ from optimus.rescale.words import (
     Notify,
     Observe,
     Observed,
-    ObservedJob,
     ObservedPods,
     Outcome,
     ProfileWritten,
     RescaleRecord,
     ResizeAndResume,
+    SeenJob,
     Step,
     Tick,
     WriteProfile,
@@ -39,12 +39,12 @@ def at_step(step: Step, *, written: bool = True, rolling_back: bool = False) -> 
     return Rescale(record, needs_checkpoint=False, written=written)
 
 
-def suspended(*, confirmed: bool = True) -> ObservedJob:
-    return ObservedJob(True, "i7", confirmed, BEFORE, "5")
+def suspended(*, confirmed: bool = True) -> SeenJob:
+    return SeenJob(True, "i7", confirmed, BEFORE, "5")
 
 
 def observe(
-    state: Rescale, at: float, job: ObservedJob, pods: ObservedPods
+    state: Rescale, at: float, job: SeenJob, pods: ObservedPods
 ) -> tuple[Rescale, tuple[Instruction, ...]]:
     """Of a job that has been observed all the while."""
     state = replace(state, observed_at=at, seen_since=-math.inf)
@@ -92,7 +92,7 @@ def test_what_has_not_begun_is_given_up_with_the_reason(step: Step) -> None:
 
 def test_steps_after_the_first_unwritten_one_do_not_wait_as_long_again() -> None:
     state, _ = refused(at_step(Step.RESUME, written=False), 100.0, 160.0)
-    job = ObservedJob(False, None, False, TARGET, "6")
+    job = SeenJob(False, None, False, TARGET, "6")
     state, instructions = observe(state, 162.0, job, NO_PODS)
     assert [type(each) for each in instructions] == [WriteProfile]
     state, instructions = advance(state, ProfileWritten(False, 162.0, "too large"), CONFIG)
@@ -125,7 +125,7 @@ def test_a_suspension_that_no_operator_confirms_is_taken_back(pods: ObservedPods
     state, instructions = observe(state, 600.0, suspended(confirmed=False), pods)
     assert events(instructions) == ["SuspensionTakenBack"]
     assert instructions[-1] == ResizeAndResume(BEFORE, "5")
-    state, (end,) = observe(state, 602.0, ObservedJob(False, None, False, BEFORE, "6"), pods)
+    state, (end,) = observe(state, 602.0, SeenJob(False, None, False, BEFORE, "6"), pods)
     assert isinstance(end, End)
     assert end.outcome is Outcome.ABANDONED
 
