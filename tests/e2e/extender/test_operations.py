@@ -135,25 +135,6 @@ def with_template(name: str, ps: int, workers: int, **spec: Any) -> str:
     return json.dumps(job)
 
 
-def test_gated_pods_hold_their_gang_back_until_the_gates_go(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    with unharmed(own, tmp_path) as running:
-        gates = [{"name": "example.com/data"}]
-        jobs.submit("gated", with_template("gated", 1, 3, schedulingGates=gates))
-        wait_until("its pods exist", lambda: len(nodes_of(own, "default", "gated")) == 4)
-        holds_for(
-            lambda: not jobs.nodes("gated") and reservations(running) == 0,
-            "no pod is bound, nothing is reserved",
-            3.0,
-        )
-        for pod in nodes_of(own, "default", "gated"):
-            if "worker" in pod:
-                ungated = '{"spec":{"schedulingGates":[]}}'
-                own.kubectl("patch", "pod", pod, "--type=merge", "-p", ungated)
-        jobs.wait_bound("gated", 4)
-
-
 def test_a_gang_of_which_a_part_names_another_scheduler_is_completed(
     own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
@@ -162,15 +143,6 @@ def test_a_gang_of_which_a_part_names_another_scheduler_is_completed(
         other = with_template("mixed", 1, 3, schedulerName="default-scheduler")
         jobs.submit("mixed", other)
         jobs.wait_bound("mixed", 4)
-
-
-def test_a_job_with_the_longest_name_is_bound(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    name = "j" * 54  # of 63, with -worker-0
-    with unharmed(own, tmp_path):
-        jobs.create(name, 1, 3)
-        jobs.wait_bound(name, 4)
 
 
 def attach_one_volume_per_node(api: Api) -> None:

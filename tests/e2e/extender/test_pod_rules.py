@@ -142,10 +142,3 @@ def test_replicas_of_one_role_that_differ_go_each_where_it_may(
         narrowed = {"nodeSelector": {HOST: node}, "schedulingGates": []}
         api.patch(in_namespace(CORE, "default", "pods", pod), {"spec": narrowed})
     assert jobs.wait_bound("differ", 4) == meant
-
-
-PODS = in_namespace(CORE, "default", "pods")
-
-
-def was_tried(pod: dict[str, Any]) -> bool:
-    return bool(pod["status"].get("conditions"))

@@ -156,25 +156,3 @@ def test_a_suspended_train_job_is_bound_whole_each_time_that_it_is_resumed(
         assert len({*train_jobs.nodes("paused").values()}) == 2
         file.touch()
         wait_until("it has ended", lambda: completed(api, "paused"))
-
-
-def test_a_train_job_that_is_restarted_is_bound_whole_again(
-    own: LocalCluster, train_jobs: TrainingJobs, api: Api, tmp_path: Path
-) -> None:
-    file = tmp_path / "end"
-    with unharmed(own, tmp_path):
-        once = {"failurePolicy": {"maxRestarts": 1}}
-        make_runtime(own, "torch-again", step("node", "trainer", file), **once)
-        train_jobs.submit("again", train_job("again", "torch-again", 8))
-        first = train_jobs.wait_bound("again", 8)
-        own.kubectl("wait", "pod", "--for=condition=Ready", "-l", f"{JOBSET_NAME}=again")
-        status = json.dumps({"status": {"phase": "Failed", "reason": "Evicted"}})
-        failing = min(first)
-        own.kubectl("patch", "pod", failing, "--subresource=status", "--type=merge", "-p", status)
-        wait_until(
-            "it is restarted, and bound whole",
-            lambda: len(nodes := train_jobs.nodes("again")) == 8 and not {*nodes} & {*first},
-        )
-        assert len({*train_jobs.nodes("again").values()}) == 2
-        file.touch()
-        wait_until("it has ended", lambda: completed(api, "again"))

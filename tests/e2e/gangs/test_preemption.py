@@ -190,17 +190,6 @@ def test_behind_the_clusters_scheduler_another_pod_preempts_where_no_job_fails(
         assert len(full.running_jobs()) == NODES - 1
 
 
-def test_behind_the_clusters_scheduler_another_pod_preempts_a_job_where_nothing_else_helps(
-    full: FullCluster, tmp_path: Path
-) -> None:
-    with scheduler_processes(full.cluster, tmp_path, CLUSTERS):
-        full.fill()
-        full.pod("urgent", "2", priorityClassName="high")
-        wait_until("it has a node", lambda: full.node_of("urgent"))
-        wait_until("an Event tells who made room", full.preempted)
-        assert len(full.preempted()) == 1
-
-
 # --- with --preempt
 
 
