@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.testing.waiting import holds_for
 from tests.e2e.extender.scheduler import (
     SchedulerProcesses,
     TrainingJobs,
-    nodes_of,
     reservations,
     scheduler_processes,
     tfjob,
@@ -86,46 +84,6 @@ def register(api: Api, node: dict[str, Any]) -> None:
     metadata = {key: value for key, value in node["metadata"].items() if key in kept}
     api.create(f"{CORE}/nodes", {"metadata": metadata, "spec": {}, "status": node["status"]})
     api.patch(f"{CORE}/nodes/{node['metadata']['name']}", {"spec": {"taints": None}})
-
-
-def test_a_namespace_that_is_deleted_gives_its_room_back(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    with unharmed(own, tmp_path):
-        namespace = "n" * 63  # as long as a name may be
-        own.kubectl("create", "namespace", namespace)
-        for name, workers in (("bound", 10), ("waits", 10)):
-            job = json.loads(tfjob(name, 2, workers))
-            job["metadata"]["namespace"] = namespace
-            own.kubectl("create", "-f", "-", stdin=json.dumps(job))
-        wait_until(
-            "one of them is bound",
-            lambda: any(bound_in(own, namespace, name) == 12 for name in ("bound", "waits")),
-        )
-        jobs.create("other", 4, 12)
-        own.kubectl("delete", "namespace", namespace, "--wait=false")
-        jobs.wait_bound("other", 16)
-
-
-def bound_in(cluster: LocalCluster, namespace: str, job: str) -> int:
-    return sum(node is not None for node in nodes_of(cluster, namespace, job).values())
-
-
-def test_a_gang_of_which_a_quota_lets_in_a_part_waits_and_holds_no_room(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    with unharmed(own, tmp_path) as running:
-        own.kubectl("create", "quota", "few", "--hard=pods=5", "-n", "default")
-        try:
-            jobs.create("part", 2, 6)
-            wait_until("five pods exist", lambda: len(nodes_of(own, "default", "part")) == 5)
-            holds_for(
-                lambda: not jobs.nodes("part") and reservations(running) == 0,
-                "no pod is bound, nothing is reserved",
-                3.0,
-            )
-        finally:
-            own.kubectl("delete", "quota", "few", "-n", "default")
 
 
 def with_template(name: str, ps: int, workers: int, **spec: Any) -> str:

@@ -66,10 +66,6 @@ class Clock:
     def __call__(self) -> datetime:
         return self.now
 
-    def pass_seconds(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
-
-
 @dataclass
 class ApiServer:
     """Everything behind the routes, with a namespace `ns` and a custom resource `widgets`."""
