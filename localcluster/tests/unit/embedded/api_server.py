@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -65,6 +65,7 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.now
+
 
 @dataclass
 class ApiServer:
