@@ -104,14 +104,6 @@ def groups(jobs: TrainingJobs, api: Api) -> Groups:
     return Groups(jobs, api)
 
 
-def test_a_gang_is_bound_as_planned(
-    own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
-) -> None:
-    with unharmed(own, tmp_path):
-        groups.submit("whole", 3)
-        assert len({*jobs.wait_bound("whole", 4).values()}) == 1
-
-
 def test_of_two_gangs_one_is_bound_whole_and_the_other_on_the_same_nodes_after_it(
     own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
 ) -> None:

@@ -139,18 +139,6 @@ def test_a_job_that_can_never_fit_evicts_nobody(
         full.assert_unharmed(NODES)
 
 
-@pytest.mark.parametrize("configuration", [OWN, CLUSTERS])
-def test_a_pod_of_a_gang_that_is_not_whole_evicts_nobody(
-    full: FullCluster, tmp_path: Path, configuration: str
-) -> None:
-    """Its worker names a PriorityClass that does not exist: only the PS can be created."""
-    with scheduler_processes(full.cluster, tmp_path, configuration):
-        full.fill()
-        full.job("high", 1, 1, priorityClassName="high", worker_priorityClassName="absent")
-        wait_until("its PS was tried", lambda: len(full.refused("high-ps-0")) == 1)
-        full.assert_unharmed(NODES)
-
-
 def test_behind_the_clusters_scheduler_another_pod_preempts_where_no_job_fails(
     full: FullCluster, tmp_path: Path
 ) -> None:
