@@ -4,16 +4,16 @@ The client library's own defaults wait for ever and retry in silence; here every
 nothing is retried below the caller, and every failure is a ``KubeError`` that says what a caller
 can do about it."""
 
+import math
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
+import msgspec
 import urllib3
 import yaml
 
@@ -32,6 +32,7 @@ READ_SECONDS: Final = 15.0
 GUARDED_SECONDS: Final = 5.0
 """A write that depends on a Lease is given up sooner: before another instance may lead."""
 
+JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token and the API server's certificate authority."""
@@ -39,12 +40,8 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CONNECTIONS: Final = 32
 
 
-def _failures() -> tuple[type[Exception], ...]:
-    """What the client library raises; ``ValueError`` is for arguments that it does not send."""
-    of_library = sys.modules.get("kubernetes.client.exceptions")
-    own = () if of_library is None else (of_library.OpenApiException,)
-    return (*own, urllib3.exceptions.HTTPError, OSError, ValueError, NotLeading)
-
+_FAILURES: Final = (urllib3.exceptions.HTTPError, OSError, ValueError, NotLeading)
+"""``ValueError`` is for requests that urllib3 does not send."""
 
 Query = Sequence[tuple[str, str]]
 
@@ -91,85 +88,41 @@ class Client:
         self._read_seconds = read_seconds
         if guard is not None:
             guard_writes(access.pool, guard)
-        longest = GUARDED_SECONDS if guard is not None else read_seconds
-        self._call_seconds = (connect_seconds, min(read_seconds, longest))
+        self._connect_seconds = connect_seconds
+        self._write_seconds = min(read_seconds, GUARDED_SECONDS if guard is not None else math.inf)
         self.server_clock = ServerClock()
         """Kept by every list and watch."""
 
-    # Each class of the client library takes a tenth of a second to build.
+    def patch(self, what: str, path: str, body: object, content_type: str = MERGE_PATCH) -> bytes:
+        """Change an object; returns the answer's raw body. See ``send``."""
+        return self.send(what, "PATCH", path, body, content_type)
 
-    @cached_property
-    def core(self) -> "api.CoreV1Api":
-        """The library's interface to the core group."""
-        from kubernetes import client as api
+    def post(self, what: str, path: str, body: object) -> bytes:
+        """Create an object; returns the answer's raw body. See ``send``."""
+        return self.send(what, "POST", path, body)
 
-        return api.CoreV1Api(self.access.library())
-
-    @cached_property
-    def custom(self) -> "api.CustomObjectsApi":
-        """The library's interface to custom resources."""
-        from kubernetes import client as api
-
-        return api.CustomObjectsApi(self.access.library())
-
-    @cached_property
-    def coordination(self) -> "api.CoordinationV1Api":
-        """The library's interface to Leases."""
-        from kubernetes import client as api
-
-        return api.CoordinationV1Api(self.access.library())
-
-    def call(self, what: str, method: Callable[..., Any], /, **arguments: object) -> bytes:
-        """One call of the client library's typed interface; returns the answer's raw body.
+    def send(
+        self, what: str, method: str, path: str, body: object, content_type: str = JSON
+    ) -> bytes:
+        """A write with a body that is encoded as JSON; returns the answer's raw body.
 
         ``what`` says what is tried, for the error's sentence ("patch tfjob ns/name").
 
         Raises:
-            KubeError: always instead of the library's exceptions.
-        """
-        try:
-            response = method(
-                **arguments,
-                _preload_content=False,
-                _request_timeout=self._call_seconds,
-            )
-            return _body(response)
-        except _failures() as error:
-            raise classify(what, error) from error
-
-    def patch(self, what: str, path: str, body: bytes) -> bytes:
-        """A merge patch with a body that is JSON already; returns the answer's raw body.
-
-        For the one write that is made for every pod: the library's typed interface takes half as
-        much processor time again.
-
-        Raises:
             KubeError: the server did not do it, or did not answer.
         """
-        return self._send(what, "PATCH", path, body, MERGE_PATCH)
-
-    def post(self, what: str, path: str, body: bytes) -> bytes:
-        """Create an object from JSON as it is; returns the answer's raw body.
-
-        The library's typed interface formats instants itself, and those of a whole second in a form
-        that the API server refuses in a Lease.
-
-        Raises:
-            KubeError: the server did not do it, or did not answer.
-        """
-        return self._send(what, "POST", path, body, "application/json")
-
-    def _send(self, what: str, method: str, path: str, body: bytes, content_type: str) -> bytes:
+        seconds, headers = (
+            (self._connect_seconds, self._write_seconds),
+            {"Content-Type": content_type},
+        )
         try:
-            response = self._request(
-                method, path, self._call_seconds, body=body, headers={"Content-Type": content_type}
-            )
-            data: bytes = response.data
-        except _failures() as error:
+            content = msgspec.json.encode(body)
+            response = self._request(method, path, seconds, body=content, headers=headers)
+        except _FAILURES as error:
             raise classify(what, error) from error
         if not 200 <= response.status <= 299:
-            raise from_answer(what, response.status, data, response.headers)
-        return data
+            raise from_answer(what, response.status, response.data, response.headers)
+        return response.data
 
     def _request(
         self,
@@ -210,7 +163,7 @@ class Client:
         with self.stream(what, path, query, read_seconds or self._read_seconds) as response:
             try:
                 body = _body(response, None if most_bytes is None else most_bytes + 1)
-            except _failures() as error:
+            except _FAILURES as error:
                 raise classify(what, error) from error
         if most_bytes is not None and len(body) > most_bytes:
             raise KubeError(ErrorKind.INVALID, f"cannot {what}: more than {most_bytes} bytes")
@@ -227,7 +180,7 @@ class Client:
         """
         try:
             response = self._open(path, query, read_seconds)
-        except _failures() as error:
+        except _FAILURES as error:
             raise classify(what, error) from error
         try:
             if response.status != 200:
@@ -241,7 +194,7 @@ class Client:
     def _open(self, path: str, query: Query, read_seconds: float) -> urllib3.BaseHTTPResponse:
         asked = f"{path}?{urlencode(query)}" if query else path
         response = self._request(
-            "GET", asked, (CONNECT_SECONDS, read_seconds), preload_content=False
+            "GET", asked, (self._connect_seconds, read_seconds), preload_content=False
         )
         self.server_clock.observe(response.headers.get("Date"))
         return response
@@ -396,7 +349,7 @@ def _body(response: urllib3.BaseHTTPResponse, most_bytes: int | None = None) -> 
 def _error_body(response: urllib3.BaseHTTPResponse) -> bytes:
     try:
         return response.read(65536)
-    except _failures():
+    except _FAILURES:
         return b""
 
 

@@ -238,43 +238,29 @@ class ProfileWriter:
     """Creates profiles and writes their status; the autoscaler is the only one to do so."""
 
     def __init__(self, client: Client) -> None:
-        self._api = CustomResource(client, PROFILES)
+        self._api = CustomResource(client, PROFILE_KIND, PROFILES, decode_profile)
 
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
         """The job's profile, created if absent. The API server deletes it with the job."""
         return answer_of(lambda: self._create(job))
 
     def _create(self, job: TrainingJob) -> TrainingProfile | NameTaken:
-        what = f"create TrainingProfile {job.key}"
         try:
-            body = self._api.call(
-                what, "create_namespaced_custom_object", job.namespace, body=_new(job)
-            )
+            return self._api.create(job.namespace, job.name, _new(job))
         except KubeError as error:
             if error.kind is not ErrorKind.EXISTS:
                 raise
-            return self._existing(job)
-        return _decoded(what, body)
-
-    def _existing(self, job: TrainingJob) -> TrainingProfile | NameTaken:
-        found = self._read(job.namespace, job.name)
+        found = self._api.read(job.namespace, job.name)
         return found if found.job.uid == job.uid else NameTaken(found)
 
     def stored(self, profile: TrainingProfile) -> TrainingProfile | Refused:
         """The profile of that name as it is stored now."""
-        return answer_of(lambda: self._read(profile.namespace, profile.name))
-
-    def _read(self, namespace: str, name: str) -> TrainingProfile:
-        what = f"read TrainingProfile {namespace}/{name}"
-        return _decoded(
-            what, self._api.call(what, "get_namespaced_custom_object", namespace, name=name)
-        )
+        return answer_of(lambda: self._api.read(profile.namespace, profile.name))
 
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
         """Replace the whole status. INVALID where the profile is no longer the same object;
         CONFLICT where it has changed since it was read."""
         return self._api.replace_status(
-            f"write the status of TrainingProfile {profile.namespace}/{profile.name}",
             profile.namespace,
             profile.name,
             _storable(status, profile.generation),
@@ -284,8 +270,7 @@ class ProfileWriter:
 
     def delete(self, profile: TrainingProfile) -> Written | Refused:
         """Delete a profile whose job is gone, this very one and no later one of the name."""
-        what = f"delete TrainingProfile {profile.namespace}/{profile.name}"
-        return self._api.delete(what, profile.namespace, profile.name, {"uid": profile.uid})
+        return self._api.delete(profile.namespace, profile.name, {"uid": profile.uid})
 
 
 def _new(job: TrainingJob) -> dict[str, object]:
@@ -297,8 +282,6 @@ def _new(job: TrainingJob) -> dict[str, object]:
         "blockOwnerDeletion": False,
     }
     return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": PROFILE_KIND,
         "metadata": {"name": job.name, "namespace": job.namespace, "ownerReferences": [owner]},
         "spec": {"jobRef": reference},
     }
@@ -345,10 +328,3 @@ _PRINTED = {"loss": 5, "stepsPerSecond": 4}
 
 def _rounded(value: object, digits: int) -> object:
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
-
-
-def _decoded(what: str, body: bytes) -> TrainingProfile:
-    try:
-        return decode_profile(body)
-    except Malformed as error:
-        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
