@@ -19,7 +19,7 @@ from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
 from optimus.kube.jobsets import SetGang
-from optimus.kube.list_watch import decode_page
+from optimus.kube.list_watch import PageSource, read_pages
 from optimus.kube.pod_failures import PodFailure, failure_of
 from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.profiles import ProfileStatus, decode_profile
@@ -27,8 +27,6 @@ from optimus.kube.rights import explained
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
 from optimus.kube.waiting_events import Wait, read_wait
-
-_PAGE: Final = "500"
 
 T = TypeVar("T")
 
@@ -182,13 +180,10 @@ _PODS: Final = msgspec.json.Decoder(_ShownPod)
 _EVENTS: Final = msgspec.json.Decoder(_Event)
 
 
-class JobSource(Protocol):
+class JobSource(PageSource, Protocol):
     """The part of ``optimus.kube.client.Client`` that is needed; see there."""
 
     server_clock: ServerClock
-
-    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
-        """The body of a GET."""
 
 
 def read_list(
@@ -198,19 +193,10 @@ def read_list(
 
     Raises:
         KubeError: the API server did not answer with them."""
-    found: list[msgspec.Raw] = []
-    token = ""
-    while True:
-        more = [("continue", token)] if token else []
-        body = client.get(what, path, [*query, ("limit", _PAGE), *more])
-        try:
-            page = decode_page(body)
-        except Malformed as error:
-            raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
-        found += page.items or ()
-        token = page.metadata.next_page or ""
-        if not token:
-            return found
+    try:
+        return [raw for page in read_pages(client, what, path, query) for raw in page.items or ()]
+    except Malformed as error:
+        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
 
 
 def decoded(

@@ -9,6 +9,7 @@ import msgspec
 from optimus.jobs import ReplicaSpec, Role, TrainingMode, default_workload
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, JOBSET, MOST_REPLICAS, JobKind, role_named
+from optimus.kube.metadata import UniqueMetadata
 from optimus.kube.podspec import PodSpec, replica_spec
 
 _PROCESSES: Final = re.compile(r"--nproc[-_]per[-_]node[= ]\s*(\w+)", re.ASCII)
@@ -74,35 +75,13 @@ class StoredStatus(msgspec.Struct, rename="camel"):
     conditions: list[StoredCondition] | None = None
 
 
-class StoredOwner(msgspec.Struct, rename="camel"):
-    """What the job was made for."""
-
-    kind: str = ""
-    api_version: str = ""
-    controller: bool | None = None
-
-
-class StoredMetadata(msgspec.Struct, rename="camel"):
-    """The job's metadata."""
-
-    name: str
-    uid: str
-    namespace: str = "default"
-    resource_version: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    annotations: dict[str, str] | None = None
-    labels: dict[str, str] | None = None
-    owner_references: list[StoredOwner] | None = None
-
-
 SpecT = TypeVar("SpecT", bound=StoredSpec)
 
 
 class StoredJob(msgspec.Struct, Generic[SpecT]):
     """A training job."""
 
-    metadata: StoredMetadata
+    metadata: UniqueMetadata
     spec: SpecT
     status: StoredStatus | None = None
 

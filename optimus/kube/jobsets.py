@@ -19,12 +19,12 @@ from optimus.kube.job_schema import (
     RunPolicy,
     StoredCondition,
     StoredJob,
-    StoredMetadata,
     StoredReplicas,
     StoredSpec,
     StoredStatus,
     StoredTemplate,
 )
+from optimus.kube.metadata import UniqueMetadata
 from optimus.kube.podspec import PodSpec, replica_spec
 
 _JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
@@ -235,7 +235,7 @@ class _Status(msgspec.Struct):
 
 
 class _JobSet(msgspec.Struct):
-    metadata: StoredMetadata
+    metadata: UniqueMetadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status | None = None
 

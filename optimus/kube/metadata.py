@@ -12,6 +12,21 @@ Spec = TypeVar("Spec")
 Status = TypeVar("Status")
 
 
+class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
+    """An object for which another one was made."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group of its kind; the core group is ""."""
+        return self.api_version.rpartition("/")[0]
+
+
 class ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
     """What an object of the API server says of itself."""
 
@@ -24,6 +39,18 @@ class ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+    @property
+    def controllers(self) -> list[OwnerReference]:
+        """The owners that manage the object; the API server allows one."""
+        return [owner for owner in self.owner_references or () if owner.controller]
+
+
+class UniqueMetadata(ObjectMetadata, gc=False, kw_only=True):
+    """The metadata of an object that is known by its UID."""
+
+    uid: str
 
 
 class ApiObject(msgspec.Struct, Generic[Spec, Status], gc=False):

@@ -15,7 +15,6 @@ import msgspec
 from optimus.jobs import TRAINERS, JobKey, NodeConstraints, Role
 from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
-from optimus.kube.errors import decode
 from optimus.kube.job_kinds import (
     JOB_KINDS,
     JOBSET,
@@ -26,6 +25,7 @@ from optimus.kube.job_kinds import (
 )
 from optimus.kube.jobsets import SetMember, SetShape, member_of
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata, UniqueMetadata, decoder_of
 from optimus.kube.podspec import (
     MOST_ITEMS,
     Container,
@@ -197,32 +197,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.phase == "Succeeded" and not self.leaving and role in TRAINERS
 
 
-class _OwnerReference(msgspec.Struct, gc=False, rename="camel"):
-    kind: str
-    name: str
-    uid: str
-    api_version: str = ""
-    controller: bool | None = None
-
-
-class _Annotations(msgspec.Struct, gc=False, rename={"goal_met": Annotation.GOAL_MET}):
-    """The annotations that are read; pods have many others."""
-
-    goal_met: str = ""
-
-
-class _Metadata(msgspec.Struct, gc=False, rename="camel"):
-    name: str
-    uid: str
-    namespace: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    resource_version: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: _Annotations | None = None
-    owner_references: list[_OwnerReference] | None = None
-
-
 class _Running(msgspec.Struct, gc=False, rename="camel"):
     started_at: str | None = None
 
@@ -251,7 +225,7 @@ class _ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
     last_state: _State | None = None
 
 
-class _Status(msgspec.Struct, gc=False, rename="camel"):
+class _PodStatus(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     reason: str | None = None
     message: str | None = None
@@ -262,13 +236,13 @@ class _Status(msgspec.Struct, gc=False, rename="camel"):
     conditions: msgspec.Raw = msgspec.Raw()  # looked at as text: most pods have five
 
 
-class _RawPod(msgspec.Struct, gc=False):
-    metadata: _Metadata
+class _StoredPod(msgspec.Struct, gc=False):
+    metadata: UniqueMetadata
     spec: PodSpec
-    status: _Status | None = None
+    status: _PodStatus | None = None
 
 
-_DECODER = msgspec.json.Decoder(_RawPod)
+_pod = decoder_of(_StoredPod, "a pod")
 
 
 def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
@@ -277,7 +251,7 @@ def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
     Raises:
         Malformed: the JSON is not a pod, or states an amount that is not a quantity.
     """
-    return _view(decode(_DECODER, raw, "a pod"))
+    return _view(_pod(raw))
 
 
 def watched_pods(
@@ -294,10 +268,10 @@ def watched_pods(
     return ListWatch("pods", path_of("", "v1", "pods"), decoder, label_selector, field_selector)
 
 
-def _view(raw: _RawPod) -> Pod:
-    metadata, status = raw.metadata, raw.status or _Status()
+def _view(raw: _StoredPod) -> Pod:
+    metadata, status = raw.metadata, raw.status or _PodStatus()
     member = _member(metadata)
-    owner = _owner(metadata.owner_references or (), member)
+    owner = _owner(metadata, member)
     containers = raw.spec.containers or []
     labels, container = _interned_labels(metadata.labels), log_container(containers)
     return Pod(
@@ -317,7 +291,7 @@ def _view(raw: _RawPod) -> Pod:
         gang=gang_of(containers, container) if owner and member is None else None,
         member=member,
         log_container=container,
-        resource_version=metadata.resource_version or "",
+        resource_version=metadata.resource_version,
         labels=labels,
         rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
         beyond_plan=beyond_plan(raw.spec) or len(metadata.labels or ()) > MOST_ITEMS,
@@ -328,13 +302,13 @@ def _view(raw: _RawPod) -> Pod:
         container=_container(status, container) if owner else _NEW_CONTAINER,
         priority_class=sys.intern(raw.spec.priority_class_name or ""),
         may_preempt=raw.spec.preemption_policy != "Never",
-        goal_met=metadata.annotations.goal_met if metadata.annotations else "",
+        goal_met=(metadata.annotations or {}).get(Annotation.GOAL_MET, ""),
         # Of the conditions of a pod without a node, only PodScheduled has this reason.
         refused=raw.spec.node_name is None and b'"Unschedulable"' in bytes(status.conditions),
     )
 
 
-def _container(status: _Status, name: str) -> ContainerState:
+def _container(status: _PodStatus, name: str) -> ContainerState:
     """The state of the container that trains; of a pod of no training job it is not needed."""
     found = next((each for each in status.container_statuses or () if each.name == name), None)
     stopped = _stopped(status)
@@ -359,7 +333,7 @@ def _container(status: _Status, name: str) -> ContainerState:
     )
 
 
-def _stopped(status: _Status) -> str:
+def _stopped(status: _PodStatus) -> str:
     """Return why a container of the pod does not run, as the kubelet says."""
     if status.phase == "Failed":
         return _told(status.reason, status.message)
@@ -397,22 +371,21 @@ def _pair(key: str, value: str) -> tuple[str, str]:
     return key, value
 
 
-def _member(metadata: _Metadata) -> SetMember | None:
+def _member(metadata: ObjectMetadata) -> SetMember | None:
     """The member of a JobSet that a pod of a Job is."""
-    controllers = [each for each in metadata.owner_references or () if each.controller]
-    if not any(each.kind == "Job" and each.api_version == "batch/v1" for each in controllers):
+    owners = metadata.controllers
+    if not any((owner.kind, owner.api_version) == ("Job", "batch/v1") for owner in owners):
         return None
     return member_of(metadata.labels or {})
 
 
-def _owner(references: Sequence[_OwnerReference], member: SetMember | None) -> Owner | None:
+def _owner(metadata: ObjectMetadata, member: SetMember | None) -> Owner | None:
     if member is not None:
         return Owner(JOBSET.name, member.jobset, member.jobset_uid)
-    for reference in references:
-        group = reference.api_version.partition("/")[0]
-        kind = JOB_KINDS.get(reference.kind) if reference.controller else None
-        if kind is not None and kind.group == group:
-            return Owner(reference.kind, reference.name, reference.uid)
+    for owner in metadata.controllers:
+        kind = JOB_KINDS.get(owner.kind)
+        if kind is not None and kind.group == owner.group:
+            return Owner(owner.kind, owner.name, owner.uid)
     return None
 
 

@@ -20,14 +20,7 @@ import urllib3
 
 from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, classify
-from optimus.kube.list_watch import (
-    ListPage,
-    ListSource,
-    ListWatch,
-    decode_event,
-    decode_page,
-    lines,
-)
+from optimus.kube.list_watch import ListSource, ListWatch, decode_event, lines, read_pages
 from optimus.kube.store import Changes, Key, ObjectStore, Observer, T
 
 _LOG = logging.getLogger(__name__)
@@ -239,29 +232,21 @@ class Reflector(Generic[T]):
 
     def _list(self) -> None:
         objects: dict[Key, T] = {}
-        version, page = "", ""
-        while not self._stopping.is_set():
-            answer = self._page(page)
-            items = (self._decode(raw) for raw in answer.items or ())
+        version, what = "", f"list {self.watched.plural}"
+        query = self.watched.selectors()
+        for page in read_pages(
+            self._source, what, self.watched.path, query, size=self._config.page
+        ):
+            if self._stopping.is_set():
+                return
+            items = (self._decode(raw) for raw in page.items or ())
             objects.update((Key(item.namespace, item.name), item) for item in items if item)
-            version, page = answer.metadata.resource_version, answer.metadata.next_page or ""
-            if not page:
-                break
-        else:
-            return
+            version = page.metadata.resource_version
         self._store.replace(objects)
         self._version, self._is_refused = version, False
         self._backoff.reset()
         self._note_contact()
         self._synced.set()
-
-    def _page(self, token: str) -> ListPage:
-        query = [*self.watched.selectors(), ("limit", str(self._config.page))]
-        if token:
-            query.append(("continue", token))
-        return decode_page(
-            self._source.get(f"list {self.watched.plural}", self.watched.path, query)
-        )
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         try:
@@ -333,8 +318,8 @@ class Reflector(Generic[T]):
             raise
         if event.type != "BOOKMARK":
             item = None if event.type == "DELETED" else self._decode(event.object)
-            self._store.put(Key(event.metadata.namespace, event.metadata.name), item)
-        self._version = event.metadata.resource_version or self._version
+            self._store.put(Key(event.identity.namespace, event.identity.name), item)
+        self._version = event.identity.resource_version or self._version
         self._expirations = 0
         self._backoff.reset()
         self._note_contact()

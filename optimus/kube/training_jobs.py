@@ -196,10 +196,9 @@ def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig
 
 
 def _is_of_train_job(stored: StoredJob[StoredSpec]) -> bool:
-    controllers = [each for each in stored.metadata.owner_references or () if each.controller]
     return any(
-        each.kind == TRAINJOB and each.api_version.partition("/")[0] == TRAINER_GROUP
-        for each in controllers
+        owner.kind == TRAINJOB and owner.group == TRAINER_GROUP
+        for owner in stored.metadata.controllers
     )
 
 
