@@ -10,7 +10,7 @@ from optimus.jobs import ReplicaSpec, Role, TrainingMode, default_workload
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, JOBSET, MOST_REPLICAS, JobKind, role_named
 from optimus.kube.metadata import UniqueMetadata
-from optimus.kube.podspec import PodSpec, replica_spec
+from optimus.kube.podspec import PodSpec, Template, replica_spec, template_of
 
 _PROCESSES: Final = re.compile(r"--nproc[-_]per[-_]node[= ]\s*(\w+)", re.ASCII)
 _DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
@@ -110,6 +110,7 @@ class StoredRole:
     count: int
     spec: ReplicaSpec
     template: PodSpec
+    admitted: Template
 
 
 def roles_of(spec: StoredSpec) -> dict[Role, StoredRole]:
@@ -145,7 +146,7 @@ def _role(key: str, replica: StoredReplicas) -> StoredRole:
             f"replica type {key} requests {count} replicas; 0 to {MOST_REPLICAS} are expected"
         )
     try:
-        return StoredRole(key, count, replica_spec(template), template)
+        return StoredRole(key, count, replica_spec(template), template, template_of(template))
     except Malformed as error:
         raise Malformed(f"replica type {key}: {error}") from error
 

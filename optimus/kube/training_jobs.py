@@ -59,7 +59,7 @@ from optimus.kube.job_schema import (
 )
 from optimus.kube.jobsets import SetShape, decode_jobset
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.podspec import Template, shows_annotation, template_of
+from optimus.kube.podspec import Template, shows_annotation
 from optimus.kube.suspension import SuspensionMark, read_suspension
 from optimus.kube.times import created_at
 
@@ -276,7 +276,7 @@ def _read(
     job = _job(kind, raw, roles, read.options)
     left_alone = why_unmanaged(job, raw, roles, read.problems, config) if managed else None
     left_alone = left_alone and left_alone[:_LONGEST_REASON]
-    templates = {role: template_of(found.template) for role, found in roles.items()}
+    templates = {role: found.admitted for role, found in roles.items()}
     job = replace(job, left_alone=left_alone)
     # Quotas count what it is not planned by, too: the templates keep it.
     return job.without(config.ignored_resources), left_alone, templates
