@@ -196,7 +196,11 @@ def _training(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     if view.end is not None:
         left = max(view.end.at - view.now, 0.0)
         yield "end", f"{view.end.text(view.now)} UTC, in {duration(left)}"
-    elif isinstance(view.forecast, NotReady) and not view.is_over:
+    elif (
+        not view.is_over
+        and status.remaining_seconds is None
+        and isinstance(view.forecast, NotReady)
+    ):
         yield "end", f"not known: {view.forecast}"
     if status.declared_end:
         yield "declared", status.declared_end

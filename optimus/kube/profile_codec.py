@@ -12,8 +12,9 @@ import logging
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -26,14 +27,15 @@ from optimus.kube.profiles import RescaleStatus
 from optimus.kube.times import format_instant, parse_instant
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import JobRecord
-from optimus.models.expectation import expect_job, presentable
-from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint, TrainingProgress
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import ObservedJob, ObservedPods, PauseReason, RescaleRecord, Step
+
+if TYPE_CHECKING:  # loaded where something is fitted
+    from optimus.models.forecast import Forecast
 
 _LOG = logging.getLogger(__name__)
 
@@ -120,25 +122,35 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
         return SavedState()
 
 
-class Learned(NamedTuple):
-    """What a profile says of a job's training."""
+@dataclass(frozen=True)
+class Learned:
+    """What a profile says of a job's training at an instant.
 
+    Earlier runs of the job's workload are not in its profile, and are not used."""
+
+    job: Job
     progress: TrainingProgress
-    forecast: Forecast | NotReady
     record: JobRecord
     decided_by: StoredSettings | None = None
 
+    @cached_property
+    def forecast(self) -> "Forecast | NotReady":
+        """A fit to the job's own losses and speeds."""
+        from optimus.models.expectation import expect_job, presentable
+        from optimus.models.forecast import forecast_job
+
+        found = forecast_job(self.job, self.progress)
+        if isinstance(found, NotReady):
+            expected = expect_job(self.job, self.progress, found)
+            return presentable(self.job, self.progress, expected) or found
+        return found
+
 
 def learned(state: str, job: Job, at: float) -> Learned:
-    """The training that a profile's ``state`` has, with a fit of its own; ``at`` is now.
-
-    Earlier runs of the job's workload are not in its profile, and are not used."""
+    """The training that a profile's ``state`` has; ``at`` is now."""
     saved = unpack(state, job.key, at)
     progress = ProgressLog.from_state(LogFormatOptions.of(job), saved.log).progress(at)
-    found = forecast_job(job, progress)
-    if isinstance(found, NotReady):
-        found = presentable(job, progress, expect_job(job, progress, found)) or found
-    return Learned(progress, found, saved.record, saved.decided_by)
+    return Learned(job, progress, saved.record, saved.decided_by)
 
 
 def _sharing(log: LogState) -> LogState:
