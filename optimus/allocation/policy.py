@@ -17,15 +17,17 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from optimus.allocation.problem import Allocation, AllocationProblem
 from optimus.jobs import Counts
-from optimus.models.forecast import Forecast
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import NONE, Resources
 
-_NO_FORECASTS: Final[Mapping[str, Forecast]] = MappingProxyType({})
+if TYPE_CHECKING:  # loaded where something is fitted
+    from optimus.models.forecast import Forecast
+
+_NO_FORECASTS: Final[Mapping[str, "Forecast"]] = MappingProxyType({})
 _NO_SECONDS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
@@ -94,7 +96,7 @@ class JobAccount:
     received: Service = field(default_factory=Service)
     holds: Holding | None = None
     progress: TrainingProgress = NOTHING
-    forecasts: Mapping[str, Forecast] = field(default_factory=lambda: _NO_FORECASTS)
+    forecasts: Mapping[str, "Forecast"] = field(default_factory=lambda: _NO_FORECASTS)
     """By kind of nodes, where it is known what the kind means for the job."""
 
 
