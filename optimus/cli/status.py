@@ -15,8 +15,9 @@ from optimus.times import clock, duration
 
 if TYPE_CHECKING:
     from optimus.cli.job_view import ClusterJob
-    from optimus.kube.job_facts import JobFacts, PodFacts
+    from optimus.kube.job_facts import JobFacts
     from optimus.kube.job_list import JobList
+    from optimus.kube.pods import Pod
     from optimus.progress.types import SpeedSample
     from optimus.resources import Resources
 
@@ -236,10 +237,10 @@ def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         yield "saves on stop", status.saves_on_stop
 
 
-def _pods(view: "ClusterJob", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, str]]:
+def _pods(view: "ClusterJob", pods: "Sequence[Pod]") -> Iterator[tuple[str, str]]:
     from optimus.resources import amounts_text
 
-    own = [each.pod for each in pods if not each.pod.finished]
+    own = [each for each in pods if not each.finished]
     nodes = {pod.node for pod in own if pod.node is not None}
     if own and view.held is not None:
         where = "1 node" if len(nodes) == 1 else f"{len(nodes) or 'no'} nodes"
@@ -247,10 +248,10 @@ def _pods(view: "ClusterJob", pods: "Sequence[PodFacts]") -> Iterator[tuple[str,
         yield "holds", f"{amounts_text(view.held)}: {placed}"
 
 
-def _held(pods: "Sequence[PodFacts]") -> "Resources":
+def _held(pods: "Sequence[Pod]") -> "Resources":
     from optimus.resources import total
 
-    return total(pod.pod.resources for pod in pods if pod.pod.bound() is not None)
+    return total(pod.resources for pod in pods if pod.bound() is not None)
 
 
 def _rescale_value(view: "ClusterJob") -> dict[str, object] | None:

@@ -5,7 +5,7 @@ is left out and said."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -29,15 +29,6 @@ from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
 from optimus.kube.waiting_events import Wait, read_wait
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class PodFacts:
-    """One pod of the job."""
-
-    pod: Pod
-    refusal: str = ""
-    """The text of the condition PodScheduled while it is False."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +57,7 @@ class JobFacts:
     now: float
     """The API server's time, in seconds since the epoch."""
 
-    pods: tuple[PodFacts, ...] = ()
+    pods: tuple[Pod, ...] = ()
     events: tuple[EventFacts, ...] = ()
     """The newest last."""
 
@@ -91,8 +82,7 @@ class JobFacts:
             return None
         # A pod that runs again after an error is judged by the autoscaler, which reads its log.
         trained_at = 0.0 if self.profile is None else self.now
-        pods = [each.pod for each in self.pods]
-        return failure_of(pods, self.now, trained_at, self.last_words)
+        return failure_of(self.pods, self.now, trained_at, self.last_words)
 
     def expected(self) -> Mapping[Role, int]:
         """How many replicas of each role there are to be, without those that have succeeded: as its
@@ -100,8 +90,8 @@ class JobFacts:
         one that comes next."""
         counts = self._by_part() if self.job.shape else self._listed()
         for pod in self.pods:
-            if pod.pod.phase == "Succeeded" and not pod.pod.leaving and pod.pod.replica:
-                role = pod.pod.replica.role
+            if pod.phase == "Succeeded" and not pod.leaving and pod.replica:
+                role = pod.replica.role
                 counts[role] = counts.get(role, 0) - 1
         return {role: count for role, count in sorted(counts.items()) if count > 0}
 
@@ -111,8 +101,8 @@ class JobFacts:
             counts = {Role.PS: self.job.job.counts.ps, Role.WORKER: self.job.job.counts.workers}
             counts |= {each.role: each.count for each in self.job.job.fixed}
         for pod in self.pods:
-            if not pod.pod.leaving:
-                counts |= pod.pod.gang or {}
+            if not pod.leaving:
+                counts |= pod.gang or {}
         return counts
 
     @property
@@ -120,7 +110,7 @@ class JobFacts:
         """The parts of a JobSet that are created later."""
         shape = None if self.job.outcome else self.job.shape
         gangs = () if shape is None else shape.gangs
-        staying = [each.pod for each in self.pods if not each.pod.leaving]
+        staying = [each for each in self.pods if not each.leaving]
         begun = {pod.replica.job_uid for pod in staying if pod.replica}
         waiting = [gang for gang in gangs if gang.uid not in begun]
         return waiting if any(not pod.finished for pod in staying) else waiting[1:]
@@ -128,20 +118,6 @@ class JobFacts:
     def _by_part(self) -> dict[Role, int]:
         gangs = () if self.job.shape is None else self.job.shape.gangs
         return {Role.WORKER: sum(each.size for each in gangs if each not in self.later)}
-
-
-class _ShownCondition(msgspec.Struct):
-    type: str
-    status: str
-    message: str = ""
-
-
-class _PodStatus(msgspec.Struct):
-    conditions: list[_ShownCondition] | None = None
-
-
-class _ShownPod(msgspec.Struct):
-    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
 class _EventSubject(msgspec.Struct):
@@ -176,7 +152,6 @@ class _Event(msgspec.Struct, rename="camel"):
     series: _EventSeries | None = None
 
 
-_PODS: Final = msgspec.json.Decoder(_ShownPod)
 _EVENTS: Final = msgspec.json.Decoder(_Event)
 
 
@@ -240,7 +215,7 @@ class JobReader:
         job = self.job(namespace, name)
         found = self._or_none(lambda: self._pods(job))
         pods = found or ()
-        uids = {job.uid} | {pod.pod.uid for pod in pods}
+        uids = {job.uid} | {pod.uid for pod in pods}
         events = self._or_none(lambda: self._events(namespace, uids))
         said = len(self._not_readable)
         profile = self._or_none(lambda: self._profile(job))
@@ -301,18 +276,14 @@ class JobReader:
         sentence = f"there is no {ANY_KIND} {name} in namespace {namespace}; -n names another one"
         raise KubeError(ErrorKind.NOT_FOUND, sentence)
 
-    def _pods(self, job: TrainingJob) -> tuple[PodFacts, ...]:
+    def _pods(self, job: TrainingJob) -> tuple[Pod, ...]:
         path = path_of("", "v1", "pods", job.namespace)
         query = [("labelSelector", pod_selector(job.kind, job.name))]
         raws = read_list(self._client, f"list the pods of {job.key}", path, query)
-        found = decoded(raws, _pod, self._not_readable)
+        found = decoded(raws, decode_pod, self._not_readable)
         # A job of another kind may have the same name, and so the same labels.
-        own = [
-            replace(each, pod=in_set(each.pod, job.shape))
-            for each in found
-            if each.pod.owner and each.pod.owner.uid == job.uid
-        ]
-        return tuple(sorted(own, key=lambda each: each.pod.name))
+        own = [in_set(pod, job.shape) for pod in found if pod.owner and pod.owner.uid == job.uid]
+        return tuple(sorted(own, key=lambda pod: pod.name))
 
     def _events(self, namespace: str, uids: set[str]) -> tuple[EventFacts, ...]:
         path = path_of("", "v1", "events", namespace)
@@ -331,19 +302,6 @@ class JobReader:
             raise
         profile = decode_profile(body)
         return profile.status if profile.job.uid == job.uid else None
-
-
-def _pod(raw: msgspec.Raw) -> PodFacts:
-    status = decode(_PODS, raw, "a pod").status
-    refusal = next(
-        (
-            condition.message
-            for condition in status.conditions or ()
-            if (condition.type, condition.status) == ("PodScheduled", "False")
-        ),
-        "",
-    )
-    return PodFacts(decode_pod(raw), refusal)
 
 
 def decode_event(raw: bytes | msgspec.Raw) -> EventFacts:

@@ -9,7 +9,7 @@ import msgspec
 from optimus.jobs import ReplicaSpec, Role, TrainingMode, default_workload
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, JOBSET, MOST_REPLICAS, JobKind, role_named
-from optimus.kube.metadata import UniqueMetadata
+from optimus.kube.metadata import StatusCondition, UniqueMetadata
 from optimus.kube.podspec import PodSpec, Template, replica_spec, template_of
 
 _PROCESSES: Final = re.compile(r"--nproc[-_]per[-_]node[= ]\s*(\w+)", re.ASCII)
@@ -60,19 +60,11 @@ class StoredSpec(msgspec.Struct, rename="camel"):
     nproc_per_node: str | None = None
 
 
-class StoredCondition(msgspec.Struct):
-    """A condition of the job's status."""
-
-    type: str
-    status: str
-    message: str | None = None
-
-
 class StoredStatus(msgspec.Struct, rename="camel"):
     """What the operator says of the job."""
 
     start_time: str | None = None
-    conditions: list[StoredCondition] | None = None
+    conditions: list[StatusCondition] | None = None
 
 
 SpecT = TypeVar("SpecT", bound=StoredSpec)

@@ -17,14 +17,13 @@ from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOBSET_NAME, MOST_REPLICAS
 from optimus.kube.job_schema import (
     RunPolicy,
-    StoredCondition,
     StoredJob,
     StoredReplicas,
     StoredSpec,
     StoredStatus,
     StoredTemplate,
 )
-from optimus.kube.metadata import UniqueMetadata
+from optimus.kube.metadata import StatusCondition, UniqueMetadata
 from optimus.kube.podspec import PodSpec, replica_spec
 
 _JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
@@ -231,7 +230,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 class _Status(msgspec.Struct):
     restarts: int | None = None
-    conditions: list[StoredCondition] | None = None
+    conditions: list[StatusCondition] | None = None
 
 
 class _JobSet(msgspec.Struct):

@@ -53,6 +53,15 @@ class UniqueMetadata(ObjectMetadata, gc=False, kw_only=True):
     uid: str
 
 
+class StatusCondition(msgspec.Struct, gc=False):
+    """One condition in an object's status."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
 class ApiObject(msgspec.Struct, Generic[Spec, Status], gc=False):
     """An object as the API server stores it."""
 

@@ -25,7 +25,7 @@ from optimus.kube.job_kinds import (
 )
 from optimus.kube.jobsets import SetMember, SetShape, member_of
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.metadata import ObjectMetadata, UniqueMetadata, decoder_of
+from optimus.kube.metadata import ObjectMetadata, StatusCondition, UniqueMetadata, decoder_of
 from optimus.kube.podspec import (
     MOST_ITEMS,
     Container,
@@ -145,6 +145,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     refused: bool = False
     """Whether a scheduler has found no node for it, by its condition PodScheduled."""
 
+    refusal: str = ""
+    """The message of that condition while it is False."""
+
     @property
     def job_key(self) -> JobKey | None:
         """Namespace and name of the job that controls the pod."""
@@ -233,7 +236,7 @@ class _PodStatus(msgspec.Struct, gc=False, rename="camel"):
     nominated_node_name: str | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
-    conditions: msgspec.Raw = msgspec.Raw()  # looked at as text: most pods have five
+    conditions: msgspec.Raw = msgspec.Raw()  # read of pods without a node alone
 
 
 class _StoredPod(msgspec.Struct, gc=False):
@@ -243,6 +246,7 @@ class _StoredPod(msgspec.Struct, gc=False):
 
 
 _pod = decoder_of(_StoredPod, "a pod")
+_conditions = decoder_of(list[StatusCondition], "a list of conditions")
 
 
 def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
@@ -274,6 +278,7 @@ def _view(raw: _StoredPod) -> Pod:
     owner = _owner(metadata, member)
     containers = raw.spec.containers or []
     labels, container = _interned_labels(metadata.labels), log_container(containers)
+    refused = None if raw.spec.node_name else _refused(status.conditions)
     return Pod(
         uid=metadata.uid,
         namespace=metadata.namespace,
@@ -303,9 +308,16 @@ def _view(raw: _StoredPod) -> Pod:
         priority_class=sys.intern(raw.spec.priority_class_name or ""),
         may_preempt=raw.spec.preemption_policy != "Never",
         goal_met=(metadata.annotations or {}).get(Annotation.GOAL_MET, ""),
-        # Of the conditions of a pod without a node, only PodScheduled has this reason.
-        refused=raw.spec.node_name is None and b'"Unschedulable"' in bytes(status.conditions),
+        refused=bool(refused and refused.reason == "Unschedulable"),
+        refusal=(refused and refused.message) or "",
     )
+
+
+def _refused(conditions: msgspec.Raw) -> StatusCondition | None:
+    """The condition that says that kube-scheduler has found no node yet."""
+    found = _conditions(conditions) if bytes(conditions) not in (b"", b"null") else ()
+    refusals = (each for each in found if (each.type, each.status) == ("PodScheduled", "False"))
+    return next(refusals, None)
 
 
 def _container(status: _PodStatus, name: str) -> ContainerState:
