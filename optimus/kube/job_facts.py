@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import yaml
@@ -16,7 +16,7 @@ from optimus.jobs import Role
 from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION, WAIT_ANNOTATION
 from optimus.kube.eligibility import EligibilityConfig
-from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
 from optimus.kube.jobsets import SetGang
 from optimus.kube.list_watch import PageSource, read_pages
@@ -26,7 +26,7 @@ from optimus.kube.profiles import ProfileStatus, decode_profile
 from optimus.kube.rights import explained
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
-from optimus.kube.waiting_events import Wait, read_wait
+from optimus.kube.waiting_events import EventSeries, StoredEvent, Wait, read_wait, stored_event
 
 T = TypeVar("T")
 
@@ -118,41 +118,6 @@ class JobFacts:
     def _by_part(self) -> dict[Role, int]:
         gangs = () if self.job.shape is None else self.job.shape.gangs
         return {Role.WORKER: sum(each.size for each in gangs if each not in self.later)}
-
-
-class _EventSubject(msgspec.Struct):
-    name: str = ""
-    uid: str = ""
-
-
-class _EventSource(msgspec.Struct):
-    component: str = ""
-
-
-class _EventSeries(msgspec.Struct, rename="camel"):
-    count: int = 1
-    last_observed_time: str | None = None
-
-
-class _Annotated(msgspec.Struct):
-    annotations: dict[str, str] | None = None
-
-
-class _Event(msgspec.Struct, rename="camel"):
-    involved_object: _EventSubject
-    metadata: _Annotated = msgspec.field(default_factory=_Annotated)
-    type: str = ""
-    reason: str = ""
-    message: str = ""
-    count: int | None = None
-    last_timestamp: str | None = None
-    event_time: str | None = None
-    reporting_component: str = ""
-    source: _EventSource = msgspec.field(default_factory=_EventSource)
-    series: _EventSeries | None = None
-
-
-_EVENTS: Final = msgspec.json.Decoder(_Event)
 
 
 class JobSource(PageSource, Protocol):
@@ -288,7 +253,7 @@ class JobReader:
     def _events(self, namespace: str, uids: set[str]) -> tuple[EventFacts, ...]:
         path = path_of("", "v1", "events", namespace)
         raws = read_list(self._client, f"list the Events of namespace {namespace}", path, [])
-        events = decoded(raws, lambda raw: decode(_EVENTS, raw, "an Event"), self._not_readable)
+        events = decoded(raws, stored_event, self._not_readable)
         own = [_event(event) for event in events if event.involved_object.uid in uids]
         return tuple(sorted(own, key=lambda each: each.last_at))
 
@@ -309,11 +274,11 @@ def decode_event(raw: bytes | msgspec.Raw) -> EventFacts:
 
     Raises:
         Malformed: the JSON is no Event."""
-    return _event(decode(_EVENTS, raw, "an Event"))
+    return _event(stored_event(raw))
 
 
-def _event(raw: _Event) -> EventFacts:
-    series = raw.series or _EventSeries()
+def _event(raw: StoredEvent) -> EventFacts:
+    series = raw.series or EventSeries()
     annotation = (raw.metadata.annotations or {}).get(WAIT_ANNOTATION)
     return EventFacts(
         raw.involved_object.name,
