@@ -1,8 +1,6 @@
-"""What jobs take of the ResourceQuotas of their namespaces, and their priority.
-
-Both are worked out from a job's template, before its pods exist. What other admission plugins and
-policies make of a pod is not: a rescale whose pods they refuse is rolled back.
-"""
+"""Quotas and priorities of jobs, worked out from their templates, before their pods exist. What
+other admission plugins and policies make of a pod is not: a rescale whose pods they refuse is
+rolled back."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

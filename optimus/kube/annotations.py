@@ -46,7 +46,7 @@ _KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if n
 
 
 class _LearningRateScaling(StrEnum):
-    """How the learning rate follows the batch of the job: in proportion to it."""
+    """The ways in which the learning rate may follow the batch of the job: in proportion to it."""
 
     LINEAR = "linear"
 
@@ -65,7 +65,7 @@ class AnnotationProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What a job's annotations ask for. What is not annotated has its default."""
+    """The options that a job's annotations set. One that is not annotated has its default."""
 
     goal: Goal | None = None
     finish_by: float | None = None

@@ -35,7 +35,7 @@ GUARDED_SECONDS: Final = 5.0
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its token and the API server's certificate authority."""
+"""The folder of a pod's token and of the API server's certificate authority."""
 
 _CONNECTIONS: Final = 32
 
@@ -205,7 +205,7 @@ class Client:
 
 
 class _TokenSource(NamedTuple):
-    """Where the configuration comes from."""
+    """The source of the configuration."""
 
     kubeconfig: Path | None
     context: str | None = None
@@ -213,7 +213,7 @@ class _TokenSource(NamedTuple):
 
     @property
     def is_pod(self) -> bool:
-        """Whether it is the ServiceAccount of the pod that this runs in."""
+        """It is the ServiceAccount of the pod that this runs in."""
         named = self.kubeconfig or self.context
         return not named and "KUBERNETES_SERVICE_HOST" in os.environ
 
@@ -257,12 +257,13 @@ def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: st
 
 
 def _library_access(source: _TokenSource, user_agent: str) -> Access:
-    """As the client library reads a configuration, whatever plugins that names."""
+    """The access by a configuration that the client library reads, with the plugins that it
+    names."""
     library = _api_client(source, user_agent)
     configuration = library.configuration
 
     def headers() -> Mapping[str, str]:
-        """With the token as it is now."""
+        """The headers with the token as it is now."""
         token = configuration.get_api_key_with_prefix("BearerToken", "authorization")
         return library.default_headers | ({} if token is None else {"authorization": token})
 

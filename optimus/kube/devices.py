@@ -28,7 +28,7 @@ PoolName = tuple[str, str]
 
 
 class AttributeValue(NamedTuple):
-    """What a device must have: a driver (the attribute "") or the value of an attribute."""
+    """A demand on a device: a driver (the attribute "") or the value of an attribute."""
 
     attribute: str
     """Its domain and name, joined by a slash."""
@@ -44,7 +44,7 @@ class Device(msgspec.Struct, frozen=True, gc=False):
     """Its driver and its attributes."""
 
     is_tainted: bool = False
-    """Whether no claim gets it that does not tolerate its taints."""
+    """It goes to claims alone that tolerate its taints."""
 
 
 class ResourceSlice(ClusterScoped, frozen=True, gc=False, kw_only=True):
@@ -53,14 +53,12 @@ class ResourceSlice(ClusterScoped, frozen=True, gc=False, kw_only=True):
     pool: PoolName
     generation: int = 0
     slices: int = 1
-    """How many slices the pool has."""
-
     node: str = ""
     """The node to which its devices belong; empty: several nodes reach them."""
 
     devices: tuple[Device, ...] = ()
     is_countable: bool = True
-    """Whether each device is on one node and is allocated to one claim, independent of others."""
+    """Each device is on one node and is allocated to one claim, independent of others."""
 
 
 class DeviceClass(ClusterScoped, frozen=True, gc=False, kw_only=True):
@@ -68,16 +66,16 @@ class DeviceClass(ClusterScoped, frozen=True, gc=False, kw_only=True):
 
     values: frozenset[AttributeValue] = frozenset()
     is_exact: bool = True
-    """Whether it selects every device with these values."""
+    """It selects every device with these values."""
 
 
 class DeviceRequest(NamedTuple):
-    """So many devices of a class. ``number`` is 0 where it cannot be told."""
+    """A number of devices of a class; 0 where it cannot be told."""
 
     device_class: str
     number: int
     is_exact: bool = True
-    """Whether any devices of the class will do."""
+    """Any devices of the class will do."""
 
 
 class ClaimTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):

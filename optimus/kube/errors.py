@@ -9,7 +9,7 @@ import urllib3
 
 
 class ErrorKind(StrEnum):
-    """What a caller can do about an error."""
+    """The kinds of errors, by what a caller can do about them."""
 
     CONFLICT = "conflict"
     """The object has changed since it was read: read it again and decide again."""

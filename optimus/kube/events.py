@@ -25,7 +25,7 @@ _REPEAT_SECONDS: Final = 60.0
 
 _BURST: Final = 25
 _BURST_SECONDS: Final = 600.0
-"""At most 25 new Events on one job in 10 minutes, as client-go's own limit has it at the start."""
+"""client-go's own limit at the start: 25 new Events on one object in 10 minutes."""
 
 
 NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -39,7 +39,7 @@ class EventType(StrEnum):
 
 
 class Subject(Protocol):
-    """What an Event can be about: a ``TrainingJob``."""
+    """The object that an Event is about: a ``TrainingJob``."""
 
     @property
     def kind(self) -> str:

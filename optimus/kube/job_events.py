@@ -24,8 +24,8 @@ from optimus.kube.times import parse_instant
 
 READ_SECONDS: Final = 5.0
 MOST_EVENTS: Final = 100
-"""That are shown of the job, and of its pods; as many as ``_PAGE`` are read, since a list is in the
-order of names."""
+"""The most Events that are shown of the job, and of its pods; as many as ``_PAGE`` are read, since
+a list is in the order of names."""
 
 _PAGE: Final = 500
 MOST_EVENT_BYTES: Final = 1 << 20
@@ -104,7 +104,8 @@ def _list(
 
 
 def _own(events: Iterable[EventFacts], job: DisplayedJob) -> list[EventFacts]:
-    """Those on the job's pods, and since it was created on pods that had the names of its pods."""
+    """The Events on the job's pods, and since it was created on pods that had the names of its
+    pods."""
     roles = "|".join(JOB_KINDS[job.kind].roles)
     name = re.compile(rf"{re.escape(job.key.name)}-(?:{roles})-\d+")
     uids = {pod.uid for pod in job.pods}

@@ -1,4 +1,4 @@
-"""What the API server shows the user of one job: the job, its pods, its profile and the Events.
+"""The job, its pods, its profile and the Events, as its user may read them.
 
 Everything is read with what the ClusterRole ``view`` allows in one namespace. What may not be read
 is left out and said."""
@@ -46,7 +46,7 @@ class EventFacts:
     component: str = ""
     about_uid: str = ""
     wait: Wait | None = None
-    """Of the extender's Event on a job that waits for nodes."""
+    """It is set for the extender's Event on a job that waits for nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,18 @@ class JobFacts:
 
     profile: ProfileStatus | None = None
     profile_was_read: bool = True
-    """Whether it is known that there is no profile where ``profile`` is ``None``."""
+    """``None`` for the profile means that there is none."""
 
     not_readable: tuple[str, ...] = ()
     """Sentences on what could not be read."""
 
     pods_were_read: bool = True
-    """Whether it is known that there are no pods where ``pods`` is empty."""
+    """No pods means that there are none."""
 
     events_were_read: bool = True
 
     last_words: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a pod that has failed, how its log ended."""
+    """The last lines of the logs of pods that have failed, by UID."""
 
     def failure(self) -> PodFailure | None:
         """Return why its pods do not run as they should."""
@@ -85,7 +85,7 @@ class JobFacts:
         return failure_of(self.pods, self.now, trained_at, self.last_words)
 
     def expected(self) -> Mapping[Role, int]:
-        """How many replicas of each role there are to be, without those that have succeeded: as its
+        """The replicas of each role that are to be there, without those that have succeeded: as its
         pods list them, else by its spec. Of a JobSet those of its parts that are there, or of the
         one that comes next."""
         counts = self._by_part() if self.job.shape else self._listed()

@@ -38,10 +38,10 @@ class ListedJob:
     job: TrainingJob
     profile: ProfileStatus | None = None
     profile_was_read: bool = True
-    """Whether it is known that there is no profile where ``profile`` is ``None``."""
+    """``None`` for the profile means that there is none."""
 
     held: Resources | None = None
-    """What its pods take of nodes; ``None`` where pods may not be read."""
+    """The amounts that its pods take of nodes; ``None`` where pods may not be read."""
 
     failure: str = ""
     """Why its pods do not run as they should."""

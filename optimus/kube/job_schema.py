@@ -31,7 +31,7 @@ class StoredReplicas(msgspec.Struct):
 
 
 class RunPolicy(msgspec.Struct, rename="camel"):
-    """How the operator runs the job."""
+    """The operator's own settings of a job."""
 
     suspend: bool | None = None
     ttl_seconds_after_finished: int | None = None
@@ -41,8 +41,8 @@ class RunPolicy(msgspec.Struct, rename="camel"):
 
 
 class ElasticPolicy(msgspec.Struct, rename="camel"):
-    """Between how many workers a PyTorchJob may have, and what a HorizontalPodAutoscaler that the
-    operator makes for it looks at."""
+    """The bounds of a PyTorchJob's workers, and the metrics of a HorizontalPodAutoscaler that the
+    operator makes for it."""
 
     min_replicas: int | None = None
     max_replicas: int | None = None
@@ -61,7 +61,7 @@ class StoredSpec(msgspec.Struct, rename="camel"):
 
 
 class StoredStatus(msgspec.Struct, rename="camel"):
-    """What the operator says of the job."""
+    """The operator's words on the job."""
 
     start_time: str | None = None
     conditions: list[StatusCondition] | None = None
@@ -160,8 +160,8 @@ def command_of(replicas: StoredRole | None) -> str:
 
 
 def processes_of(declared: str | None, worker: StoredRole | None) -> int:
-    """How many processes train in each pod of a PyTorchJob: as its ``nprocPerNode`` or torchrun's
-    ``--nproc-per-node`` says, a number, or one a GPU."""
+    """The number of processes that train in each pod of a PyTorchJob: as its ``nprocPerNode`` or
+    torchrun's ``--nproc-per-node`` says, a number, or one a GPU."""
     argument = _PROCESSES.search(command_of(worker))
     text = argument.group(1) if argument else declared or ""
     if text.isdecimal() and len(text) < 6:

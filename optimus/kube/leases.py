@@ -28,20 +28,16 @@ class Lease:
     """The identity that leads; empty: none."""
 
     duration_seconds: float = 0.0
-    """How long after its last change it is still valid."""
+    """It is valid for so long after its last change."""
 
     transitions: int | None = None
-    """How often the holder has changed."""
-
     version: str = ""
     """Its resource version."""
 
     uid: str = ""
     remembered: str = ""
-    """What the policy remembers of the whole cluster."""
-
     kind_orders: str = ""
-    """On which kinds of nodes new jobs are to start, as text."""
+    """The order of the kinds of nodes on which new jobs are to start, as text."""
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel"):

@@ -1,4 +1,5 @@
-"""What a ``Reflector`` lists and watches, and the form of the answers: pages and events."""
+"""Resources that a ``Reflector`` lists and watches, and the form of the answers: pages and
+events."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -46,7 +47,8 @@ class ListWatch(Generic[T]):
     field_selector: str = ""
     optional: bool = False
     without: str = ""
-    """What it means to go on without the right to list it; empty where that right is needed."""
+    """The consequence of going on without the right to list it; empty where that right is
+    needed."""
 
     def selectors(self) -> list[tuple[str, str]]:
         """The part of a query that narrows a list or a watch down."""
@@ -67,7 +69,7 @@ class _AnyObject(msgspec.Struct, gc=False):
 
 
 class ListMetadata(msgspec.Struct, rename="camel"):
-    """Where a list stands: its version, and the token of its next page."""
+    """The version of a list, and the token of its next page."""
 
     resource_version: str = ""
     next_page: str | None = msgspec.field(name="continue", default=None)

@@ -1,4 +1,4 @@
-"""What all objects of the API server have in common, and how they are decoded."""
+"""The parts that all objects of the API server have in common, and how they are decoded."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -28,7 +28,7 @@ class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
-    """What an object of the API server says of itself."""
+    """The metadata of any object."""
 
     name: str
     namespace: str = ""

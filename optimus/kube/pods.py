@@ -58,23 +58,23 @@ class ContainerState(NamedTuple):
     """The container that trains, as the pod's status shows it."""
 
     started_at: float | None = None
-    """Since when it has run, seconds since the epoch, UTC; where it was restarted, since when the
-    pod has. ``None`` while it does not run."""
+    """The instant since which it has run, seconds since the epoch, UTC; where it was restarted,
+    since when the pod has. ``None`` while it does not run."""
     restarts: int = 0
     error: str = ""
-    """How it last ended if that was an error: ``exit code 137 (OOMKilled)``."""
+    """The error with which it last ended: ``exit code 137 (OOMKilled)``."""
     stopped: str = ""
     """Why the kubelet does not run it, or another container of its pod, in the kubelet's words:
     ``CrashLoopBackOff``, ``ImagePullBackOff: no such image``, ``Evicted: ...``."""
     message: str = ""
-    """What it left for the kubelet when it last ended; by the pod's ``terminationMessagePolicy``
-    the last lines of its log."""
+    """The message that it left for the kubelet when it last ended; by the pod's
+    ``terminationMessagePolicy`` the last lines of its log."""
     restarted_at: float | None = None
-    """Since when it has run, where it was started again."""
+    """The same of a container that was started again."""
 
     @property
     def crash_loops(self) -> bool:
-        """Whether the kubelet waits longer and longer before it starts it again."""
+        """The kubelet waits longer and longer before it starts it again."""
         return self.stopped == CRASH_LOOP
 
 
@@ -85,7 +85,7 @@ _ORDINARY: Final = (None, "", "ContainerCreating", "PodInitializing")
 _LONGEST_MESSAGE: Final = 300
 
 FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
-"""Of a pod that has ended: it takes no room any more."""
+"""The phases of a pod that has ended: it takes no room any more."""
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -120,10 +120,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     rules: PodRules | None = None
     beyond_plan: bool = False
     device_claims: tuple[PodClaim, ...] = ()
-    """What it claims of devices (dynamic resource allocation)."""
+    """Its claims of devices (dynamic resource allocation)."""
 
     in_group: bool = False
-    """Whether kube-scheduler itself decides on it together with the others of its PodGroup."""
+    """kube-scheduler itself decides on it together with the others of its PodGroup."""
 
     gates: tuple[str, ...] = ()
     priority: int = 0
@@ -133,17 +133,18 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The name of that class."""
 
     may_preempt: bool = True
-    """Whether ``spec.preemptionPolicy``, of the same class, is not Never."""
+    """``spec.preemptionPolicy``, of the same class, is not Never."""
 
     container: ContainerState = _NEW_CONTAINER
     goal_met: str = ""
-    """Since when its job's goal has been met, by its annotation; empty: not annotated."""
+    """The instant since which its job's goal has been met, by its annotation; empty: not
+    annotated."""
 
     member: SetMember | None = None
-    """Which pod of its JobSet it is. Its replica, and its gang, are told by that (``in_set``)."""
+    """Its place in its JobSet, which tells its replica and its gang (``in_set``)."""
 
     refused: bool = False
-    """Whether a scheduler has found no node for it, by its condition PodScheduled."""
+    """A scheduler has found no node for it, by its condition PodScheduled."""
 
     refusal: str = ""
     """The message of that condition while it is False."""
@@ -155,25 +156,24 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it does not run, or was started again, for an error or for what the kubelet
-        says."""
+        """It does not run, or was started again, for an error or for what the kubelet says."""
         state = self.container
         is_there = not self.leaving and self.phase != "Succeeded"
         return is_there and bool(state.stopped or state.error)
 
     @property
     def has_rules(self) -> bool:
-        """Whether it is not resources and constraints alone that decide where it may go."""
+        """More than resources and constraints decides where it may go."""
         return self.rules is not None or self.beyond_plan or bool(self.device_claims)
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended, so that it takes no room any more."""
+        """It has ended, so that it takes no room any more."""
         return self.phase in FINISHED_PHASES
 
     @property
     def running(self) -> bool:
-        """Whether it runs and is not being deleted."""
+        """It runs and is not being deleted."""
         return self.phase == "Running" and not self.leaving
 
     def without(self, resources: Collection[str]) -> "Pod":
@@ -195,7 +195,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def has_trained(self) -> bool:
-        """Whether it trained and has ended well: its job is about to end."""
+        """It trained and has ended well: its job is about to end."""
         role = None if self.replica is None else self.replica.role
         return self.phase == "Succeeded" and not self.leaving and role in TRAINERS
 

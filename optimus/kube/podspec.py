@@ -26,15 +26,17 @@ from optimus.placement.rules import (
 from optimus.resources import CPU, MEMORY, NONE, PODS, Resources, total
 
 MOST_ITEMS: Final = 128
-"""Of each list that a pod's user writes: labels, selectors, tolerations, rules, kinds of resources.
-Further ones are left to kube-scheduler. An object of a megabyte would take ten times as much here
-otherwise, for every pod, and once more for each version that a cache below remembers."""
+"""The items that are read of each list that a pod's user writes: labels, selectors, tolerations,
+rules, kinds of resources. Further ones are left to kube-scheduler. An object of a megabyte would
+take ten times as much here otherwise, for every pod, and once more for each version that a cache
+below remembers."""
 
 _MOST_CONTAINERS: Final = 1024
-"""Of a pod, that are counted: no kubelet runs as many."""
+"""The containers of a pod that are counted: no kubelet runs as many."""
 
 _MOST_VALUES: Final = 8192
-"""Of all requirements on a node together: some users name each of their nodes."""
+"""The values that are read of all requirements on a node together: some users name each of their
+nodes."""
 
 _Item = TypeVar("_Item")
 
@@ -163,7 +165,7 @@ class _Volume(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def is_limited(self) -> bool:
-        """Whether kube-scheduler limits how many of these, or which, are on one node."""
+        """kube-scheduler limits how many of these, or which, are on one node."""
         return any(
             each is not None
             for each in (
@@ -251,7 +253,8 @@ def _of_pod(
 
 
 class Template(NamedTuple):
-    """What admission and quotas look at in a pod template; equal templates are one object."""
+    """The part of a pod template that admission and quotas look at; equal templates are one
+    object."""
 
     requests: Resources
     limits: Resources
@@ -501,7 +504,7 @@ def _claims(spec: PodSpec, name: str) -> tuple[str, ...]:
 
 
 def shows_annotation(spec: PodSpec, annotation: str) -> bool:
-    """Whether a file in the pod has the value of this annotation of it: a downward API volume."""
+    """A file in the pod has the value of this annotation of it: a downward API volume."""
     path = f"metadata.annotations['{annotation}']"
     return any(
         file.field_ref is not None and file.field_ref.field_path == path

@@ -1,4 +1,4 @@
-"""Between API objects and the values of a job's life.
+"""API objects turned into the values of a job's life, and back.
 
 1. What the autoscaler keeps in a job's profile, for the one after it and for its users' questions.
    ``state`` holds the log's state (losses, samples, how far each pod was read) and the job's
@@ -46,7 +46,6 @@ MOST_STORED: Final = 256 * 1024
 
 
 StoredSettings = dict[str, Any]
-"""As JSON has them."""
 
 
 class SavedState(msgspec.Struct, frozen=True):
@@ -59,7 +58,7 @@ class SavedState(msgspec.Struct, frozen=True):
 
 
 class _StoredState(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
-    """What was learned, as it is stored."""
+    """The saved state under the names that are stored."""
 
     log: LogState = msgspec.field(default_factory=LogState)
     record: dict[str, Any] = {}
@@ -124,7 +123,7 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
 
 @dataclass(frozen=True)
 class Learned:
-    """What a profile says of a job's training at an instant.
+    """The training of a job as its profile tells it at an instant.
 
     Earlier runs of the job's workload are not in its profile, and are not used."""
 
@@ -206,7 +205,7 @@ PHASES: Final = {
     Step.VERIFY: Phase.STARTING,
     Step.YIELD: Phase.TRAINING,
 }
-"""What each step of a rescale is shown as."""
+"""The phase as which each step of a rescale is shown."""
 
 
 def pack_rescale(record: RescaleRecord) -> RescaleStatus:
@@ -289,7 +288,7 @@ def observed_job(job: TrainingJob) -> ObservedJob:
 
 
 def observed_pods(pods: Sequence[Pod], fixed: int) -> ObservedPods:
-    """What the state machine needs of a job's pods; ``fixed`` is its number of fixed ones."""
+    """The pods of a job as the state machine sees them; ``fixed`` is its number of fixed ones."""
     staying = [pod for pod in pods if not pod.leaving]
     leaving = [f"{pod.name} on {pod.node or 'no node'}" for pod in pods if pod.leaving]
     started = [pod for pod in staying if pod.phase in ("Running", "Succeeded")]

@@ -44,7 +44,7 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     restarts: int = 0
     failure: str = ""
     return_ps: int | None = None
-    """Of a roll-back: the counts to which it goes; without them to those before."""
+    """The counts to which a roll-back goes; without them to those before."""
 
     return_workers: int | None = None
     pause: str = ""
@@ -71,7 +71,7 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class RecommendationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What would be decided for a job that is not changed; seconds to its goal now and then."""
+    """The decision on a job that is not changed; seconds to its goal now and then."""
 
     ps: int
     workers: int
@@ -95,7 +95,7 @@ class NodeKind(msgspec.Struct, frozen=True):
 
 
 class ConditionType(StrEnum):
-    """What a profile's conditions are about."""
+    """The subjects of a profile's conditions."""
 
     FORECAST = "Forecast"
     PLACED = "Placed"
@@ -122,7 +122,8 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BooksStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What moving the job has saved (``lifecycle.books``), and the same as its user reads it."""
+    """The time that moving the job has saved (``lifecycle.books``), and the same as its user reads
+    it."""
 
     text: str
     saved_seconds: int
@@ -132,7 +133,7 @@ class BooksStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What the autoscaler decided and learned. Instants are RFC 3339, durations seconds.
+    """The autoscaler's decisions, and its knowledge. Instants are RFC 3339, durations seconds.
 
     ``state`` belongs to the autoscaler alone: what it needs to go on after a restart.
     ``written_by`` is the instance that wrote this status.
@@ -183,10 +184,10 @@ class TrainingProfile(msgspec.Struct, frozen=True, kw_only=True):
     job: JobRef
     status: ProfileStatus
     resource_version: str = ""
-    """Of the version that was read, or last written; empty: not known."""
+    """The version that was read, or last written; empty: not known."""
 
     generation: int = 0
-    """Of its spec; 0: not known."""
+    """The generation of its spec; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +308,7 @@ def _storable(status: ProfileStatus, generation: int) -> dict[str, object]:
 
 
 _MOST_CHARACTERS = 2048
-"""Of one text that is only shown, such as the operator's message on a failed job."""
+"""The limit of one text that is only shown, such as the operator's message on a failed job."""
 
 
 def _cut(value: object) -> object:

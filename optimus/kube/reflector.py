@@ -36,19 +36,19 @@ class ReflectorConfig:
     """Objects per page of a list: bounds the memory of one answer."""
 
     watch_seconds: float = 120.0
-    """How long one watch lasts at least; jitter adds up to a quarter. A frozen server goes
+    """The least time that one watch lasts; jitter adds up to a quarter. A frozen server goes
     unnoticed for at most this and ``grace_seconds``; opening a watch is cheap."""
 
     grace_seconds: float = 15.0
-    """How much longer than a watch a read may wait before the server counts as frozen."""
+    """A read may wait so much longer than a watch before the server counts as frozen."""
 
     absent_seconds: float = 30.0
-    """How often an optional kind that the server does not serve is tried again."""
+    """An optional kind that the server does not serve is tried again so often."""
 
     backoff: BackoffConfig = field(default_factory=BackoffConfig)
 
     clock: Callable[[], float] = time.monotonic
-    """What the age of the copy is measured by, in seconds."""
+    """The clock by which the age of the copy is measured, in seconds."""
 
     @classmethod
     def within(cls, age_seconds: float) -> Self:
@@ -113,7 +113,7 @@ class Reflector(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether the first list was read. ``failure`` says why the cache is not fresh now."""
+        """The first list was read. ``failure`` says why the cache is not fresh now."""
         return self._synced.is_set()
 
     def wait_synced(self, timeout_seconds: float) -> bool:
@@ -215,7 +215,7 @@ class Reflector(Generic[T]):
         self._failure = None
 
     def _continue_without_resource(self, error: KubeError) -> None:
-        """What was known stays; it is tried again from time to time."""
+        """Keep what was known; it is tried again from time to time."""
         if not self._is_refused:
             _LOG.warning("%s; going on: %s", error.sentence, self.watched.without)
         self._is_refused, self._version = True, ""
@@ -335,7 +335,8 @@ def _interrupt(response: urllib3.BaseHTTPResponse) -> None:
 
 
 def why_not_synced(reflectors: Iterable[Reflector[Any]]) -> str | None:
-    """Which resources were not listed yet, and why; ``None`` from the first whole lists on."""
+    """A sentence on the resources that were not listed yet, and why; ``None`` from the first whole
+    lists on."""
     waiting = [reflector for reflector in reflectors if not reflector.synced]
     if not waiting:
         return None

@@ -28,7 +28,7 @@ class Refused:
     kind: ErrorKind
     sentence: str
     retry_after_seconds: float | None = None
-    """How long the API server asks to wait, where it says so."""
+    """The API server asks to wait so long, where it says so."""
 
     def __str__(self) -> str:
         return self.sentence

@@ -73,7 +73,7 @@ _COPIED: Final = tuple(
 _LONGEST_COMMAND: Final = 2000
 """Maximum length of a command that is kept: some carry a whole script."""
 _LONGEST_REASON: Final = 1000
-"""Of why a job is left alone: it quotes fields of any length."""
+"""The limit of why a job is left alone: it quotes fields of any length."""
 
 _RESIZED: Final = (Role.PS, Role.WORKER)
 
@@ -119,9 +119,9 @@ class TrainingJob:
     message: str = ""
     deleted: bool = False
     shape: SetShape | None = None
-    """Of a JobSet: its gangs."""
+    """The gangs of a JobSet."""
     is_train_job: bool = False
-    """Whether a TrainJob of Kubeflow Trainer has made the JobSet, which has the TrainJob's name."""
+    """A TrainJob of Kubeflow Trainer has made the JobSet, which has the TrainJob's name."""
 
     key: JobKey = field(init=False)
     """Namespace and name."""
@@ -142,12 +142,12 @@ class TrainingJob:
 
     @property
     def resume_line(self) -> str:
-        """What its user types to resume it."""
+        """The command by which its user resumes it."""
         return self._suspension_line("false")
 
     @property
     def suspend_line(self) -> str:
-        """What its user types to suspend it."""
+        """The command by which its user suspends it."""
         return self._suspension_line("true")
 
     def _suspension_line(self, value: str) -> str:
@@ -337,8 +337,8 @@ def _elastic_bounds(job: Job, spec: StoredSpec, worker: StoredRole | None) -> Co
 
 
 def _at_target_of(roles: Mapping[Role, StoredRole]) -> AtTarget:
-    """What becomes of a job at its goal where its user says nothing: it ends if its pods show that
-    they read when to."""
+    """The end of a job at its goal where its user says nothing: it ends by itself if its pods show
+    that they read when to."""
     if any(shows_annotation(each.template, Annotation.GOAL_MET) for each in roles.values()):
         return AtTarget.COMPLETE
     return AtTarget.CONTINUE

@@ -38,7 +38,7 @@ class VolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     bytes: int = 0
     mode: str = "Filesystem"
     requirements: tuple[Requirement, ...] = ()
-    """What the labels of its volume must fulfil."""
+    """The labels of its volume must fulfil them."""
 
 
 class Volume(ClusterScoped, frozen=True, gc=False, kw_only=True):
@@ -63,7 +63,7 @@ class StorageClass(ClusterScoped, frozen=True, gc=False, kw_only=True):
     name: str
     provisioner: str = ""
     waits_for_pod: bool = False
-    """Whether a volume is bound or made only once a pod has a node (WaitForFirstConsumer)."""
+    """A volume is bound or made only once a pod has a node (WaitForFirstConsumer)."""
 
     topologies: NodeTerms = ()
 

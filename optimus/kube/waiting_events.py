@@ -22,7 +22,7 @@ class JobAhead(msgspec.Struct, frozen=True, rename="camel"):
 
     job: str
     keeps_nodes: int
-    """How many nodes it keeps the gang from, that would fit with them."""
+    """The number of nodes that it keeps the gang from, that would fit with them."""
 
 
 class Wait(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -42,7 +42,7 @@ class Wait(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defau
     """When that was expected at the time of the Event; ``None`` where no end of it is known."""
 
     never: bool = False
-    """Whether it does not fit even once all training jobs have ended."""
+    """It does not fit even once all training jobs have ended."""
 
     rules: tuple[str, ...] = ()
     """The placement rules that refuse it, where amounts do not."""
@@ -86,7 +86,7 @@ class _EventSource(msgspec.Struct):
 
 
 class EventSeries(msgspec.Struct, rename="camel"):
-    """How often an Event has happened, and when last, where it was written in the newer form."""
+    """The number of times and the last time of an Event that was written in the newer form."""
 
     count: int = 1
     last_observed_time: str | None = None

@@ -37,7 +37,7 @@ class StoredSample(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class StoredRun(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What one job has shown; ``places`` are the epochs (steps) done at each of ``losses``."""
+    """The measurements of one job; ``places`` are the epochs (steps) done at each of ``losses``."""
 
     job: str
     uid: str
@@ -84,7 +84,7 @@ class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
         return max([self.created_at, *(run.at for run in self.runs)])
 
     def has_expired(self, at: float) -> bool:
-        """Whether nothing was added to it for so long that nothing in it applies any more."""
+        """Nothing was added to it for so long that nothing in it applies any more."""
         return at - self.newest_at >= KEPT_SECONDS
 
 

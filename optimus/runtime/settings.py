@@ -22,7 +22,7 @@ from optimus.runtime.settings_file import ALMOST, Sections, convert, key_of, rea
 Values = TypeVar("Values")
 
 SECTION: Final = "section"
-"""In the metadata of a field that is a whole section of the file: the section's name."""
+"""The name in the metadata of a field that is a whole section of the file."""
 
 _KEY: Final = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
@@ -31,11 +31,11 @@ _VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)
 
 
 class SettingsError(ValueError):
-    """What is wrong with the settings, one line per problem."""
+    """The settings are wrong; one line per problem."""
 
 
 class Problem(NamedTuple):
-    """What is wrong with the value of one field."""
+    """A wrong value of one field."""
 
     field: str
     """Empty: the sentence names what it is about."""
@@ -62,7 +62,7 @@ class Program(Generic[Values]):
     """The section of the file with the values of the base class's fields."""
 
     prefixes_of_others: tuple[str, ...] = ()
-    """Those of other programs' variables, where they begin with this one's."""
+    """The prefixes of other programs' variables, where they begin with this one's."""
 
     def parse(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Values:
         """The settings from the command line, the environment and the file.
