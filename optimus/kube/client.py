@@ -162,7 +162,7 @@ class Client:
         """
         with self.stream(what, path, query, read_seconds or self._read_seconds) as response:
             try:
-                body = _body(response, None if most_bytes is None else most_bytes + 1)
+                body = response.read(None if most_bytes is None else most_bytes + 1)
             except _FAILURES as error:
                 raise classify(what, error) from error
         if most_bytes is not None and len(body) > most_bytes:
@@ -187,7 +187,7 @@ class Client:
                 raise from_answer(what, response.status, _error_body(response), response.headers)
             yield response
         finally:
-            # Bytes may be left unread: such a connection is not worth keeping.
+            # A body that was read whole has given its connection back; any other ends with it.
             response.close()
             response.release_conn()
 
@@ -338,13 +338,6 @@ def _token_file(kubeconfig: Path, named_context: str | None) -> Path | None:
     context: Mapping[str, str] = contexts.get(named_context or document.get("current-context"), {})
     named = users.get(context.get("user"), {}).get("tokenFile")
     return kubeconfig.parent / named if named else None
-
-
-def _body(response: urllib3.BaseHTTPResponse, most_bytes: int | None = None) -> bytes:
-    try:
-        return response.read(most_bytes)
-    finally:
-        response.release_conn()
 
 
 def _error_body(response: urllib3.BaseHTTPResponse) -> bytes:
