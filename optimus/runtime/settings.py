@@ -12,6 +12,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -223,31 +224,19 @@ def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _value(field: Field[Any], text: Any) -> object:
+    """A flag's or variable's text as a value; raises ValueError as ``convert`` does."""
     if field.type == tuple[str, ...]:
         return _texts(text)
-    if field.type is bool:
-        return _truth(text)
-    if field.type is float:
-        return _amount(float, text, "a number, 0 or more, is expected")
-    if field.type is int:
-        return _amount(int, text, "a whole number, 0 or more, is expected")
-    return Path(text) if Path in get_args(field.type) else text
+    if Path in get_args(field.type):
+        return Path(text)
+    value = _TRUTHS.get(text.lower(), text) if field.type is bool else text
+    if field.type in (int, float):
+        with suppress(ValueError):
+            value = field.type(text)
+    return convert(field.type, value)
 
 
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "1", "yes", "false", "0", "no"):
-        raise ValueError("true or false is expected")
-    return text.lower() in ("true", "1", "yes")
-
-
-def _amount(kind: type[int] | type[float], text: str, expected: str) -> int | float:
-    try:
-        value = kind(text)
-    except ValueError:
-        raise ValueError(expected) from None
-    if not 0 <= value < float("inf"):
-        raise ValueError(expected)
-    return value
+_TRUTHS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def address(text: str) -> tuple[str, int]:
