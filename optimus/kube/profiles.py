@@ -300,27 +300,7 @@ def _storable(status: ProfileStatus, generation: int) -> dict[str, object]:
         fields["conditions"] = [
             {**condition, "observedGeneration": generation} for condition in conditions
         ]
-    return {
-        name: value if name == "state" else _cut(value)
-        for name, value in fields.items()
-        if value is not None
-    }
-
-
-_MOST_CHARACTERS = 2048
-"""The limit of one text that is only shown, such as the operator's message on a failed job."""
-
-
-def _cut(value: object) -> object:
-    match value:
-        case str():
-            return value[:_MOST_CHARACTERS]
-        case list():
-            return [_cut(each) for each in value]
-        case dict():
-            return {name: _cut(each) for name, each in value.items()}
-        case _:
-            return value
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 _PRINTED = {"loss": 5, "stepsPerSecond": 4}

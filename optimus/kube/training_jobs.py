@@ -73,7 +73,7 @@ _COPIED: Final = tuple(
 _LONGEST_COMMAND: Final = 2000
 """Maximum length of a command that is kept: some carry a whole script."""
 _LONGEST_REASON: Final = 1000
-"""The limit of why a job is left alone: it quotes fields of any length."""
+"""The limit of a sentence that quotes fields of any length, or is the operator's."""
 
 _RESIZED: Final = (Role.PS, Role.WORKER)
 
@@ -260,7 +260,7 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         not_suspendable=why_not_suspendable(raw, config),
         conditions=frozenset(conditions),
         outcome=outcome,
-        message=(outcome and conditions[outcome].message) or "",
+        message=((outcome and conditions[outcome].message) or "")[:_LONGEST_REASON],
         deleted=metadata.deletion_timestamp is not None,
     )
 
