@@ -6,9 +6,8 @@ can do about it."""
 
 import math
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -47,27 +46,17 @@ Query = Sequence[tuple[str, str]]
 
 
 class TokenFile:
-    """A bearer token in a file that the kubelet replaces; read again when the file changes."""
+    """A bearer token in a file that the kubelet replaces; read again for each request."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._read: tuple[int, int, int] | None = None
-        self._token = ""
+        self._path, self._token = path, ""
 
     def token(self) -> str:
         """The current token; the last one known while the file cannot be read."""
-        with self._lock:
-            try:
-                seen = self._path.stat()
-                version = (seen.st_mtime_ns, seen.st_ino, seen.st_size)
-                if version != self._read:
-                    # An empty file is one that is being written.
-                    self._token = self._path.read_text().strip() or self._token
-                    self._read = version
-            except (OSError, UnicodeError):
-                pass
-            return self._token
+        with suppress(OSError, UnicodeError):
+            # An empty file is one that is being written.
+            self._token = self._path.read_text().strip() or self._token
+        return self._token
 
     def refresh(self, configuration: "api.Configuration") -> None:
         """The client library's hook before each request."""
