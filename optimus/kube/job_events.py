@@ -15,9 +15,9 @@ from optimus.jobs import JobKey
 from optimus.kube.client import path_of
 from optimus.kube.errors import KubeError, Malformed
 from optimus.kube.events import LONGEST_MESSAGE
-from optimus.kube.job_facts import EventFacts, decode_event, decoded
+from optimus.kube.job_facts import EventFacts, decode_event
 from optimus.kube.job_kinds import JOB_KINDS
-from optimus.kube.list_watch import decode_page
+from optimus.kube.list_watch import decode_page, decoded
 from optimus.kube.pods import Pod
 from optimus.kube.times import instant_of
 

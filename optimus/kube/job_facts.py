@@ -4,7 +4,7 @@ Everything is read with what the ClusterRole ``view`` allows in one namespace. W
 is left out and said."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -19,7 +19,7 @@ from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
 from optimus.kube.jobsets import SetGang
-from optimus.kube.list_watch import PageSource, read_pages
+from optimus.kube.list_watch import PageSource, decoded, read_pages
 from optimus.kube.pod_failures import PodFailure, failure_of
 from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.profiles import ProfileStatus, decode_profile
@@ -137,19 +137,6 @@ def read_list(
         return [raw for page in read_pages(client, what, path, query) for raw in page.items or ()]
     except Malformed as error:
         raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
-
-
-def decoded(
-    raws: Iterable[msgspec.Raw], decode_one: Callable[[msgspec.Raw], T], said: list[str]
-) -> list[T]:
-    """The objects that can be decoded; a sentence on each of the others is added to ``said``."""
-    found: list[T] = []
-    for raw in raws:
-        try:
-            found.append(decode_one(raw))
-        except Malformed as error:
-            said.append(str(error))
-    return found
 
 
 def told_of_kind(client: JobSource, kind: JobKind, error: KubeError) -> KubeError:

@@ -1,10 +1,10 @@
 """Resources that a ``Reflector`` lists and watches, and the form of the answers: pages and
 events."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 import urllib3
@@ -14,6 +14,8 @@ from optimus.kube.store import T
 
 _LONGEST_LINE: Final = 16 * 2**20
 """Bytes of one watch event: far beyond the 3 MB that etcd lets an object have."""
+
+Item = TypeVar("Item")
 
 
 class PageSource(Protocol):
@@ -137,6 +139,40 @@ def identity_of(raw: bytes | msgspec.Raw) -> Identity:
     Raises:
         Malformed: the JSON is no object."""
     return decode(_OBJECTS, raw, "an object").metadata
+
+
+def decode_item(decode_one: Callable[[msgspec.Raw], Item], raw: msgspec.Raw) -> Item:
+    """One object of many.
+
+    Raises:
+        Malformed: as ``decode_one`` does; the sentence names the object."""
+    try:
+        return decode_one(raw)
+    except Malformed as error:
+        raise Malformed(f"{_name_of(raw)}: {error}") from error
+
+
+def _name_of(raw: msgspec.Raw) -> str:
+    with suppress(Malformed):
+        identity = identity_of(raw)
+        return "/".join(filter(None, (identity.namespace, identity.name))) or _NAMELESS
+    return _NAMELESS
+
+
+_NAMELESS: Final = "an object without a name"
+
+
+def decoded(
+    raws: Iterable[msgspec.Raw], decode_one: Callable[[msgspec.Raw], Item], said: list[str]
+) -> list[Item]:
+    """The objects that can be decoded; a sentence on each of the others is added to ``said``."""
+    found: list[Item] = []
+    for raw in raws:
+        try:
+            found.append(decode_item(decode_one, raw))
+        except Malformed as error:
+            said.append(str(error))
+    return found
 
 
 def decode_event(what: str, line: bytes) -> Event:

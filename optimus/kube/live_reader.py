@@ -5,7 +5,7 @@ from optimus.kube.client import Client, path_of
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_kinds import pod_selector
-from optimus.kube.list_watch import read_pages
+from optimus.kube.list_watch import decode_item, read_pages
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.results import Refused, answer_of
 from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
@@ -39,7 +39,7 @@ class LiveReader:
         query = [("labelSelector", pod_selector(job.kind, job.name))]
         try:
             pages = read_pages(self._client, what, path, query)
-            pods = [decode_pod(raw) for page in pages for raw in page.items or ()]
+            pods = [decode_item(decode_pod, raw) for page in pages for raw in page.items or ()]
         except Malformed as error:
             # A pod that cannot be read must not be taken for a pod that is gone: here one bad pod
             # fails the whole answer.

@@ -20,7 +20,14 @@ import urllib3
 
 from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, classify
-from optimus.kube.list_watch import ListSource, ListWatch, decode_event, lines, read_pages
+from optimus.kube.list_watch import (
+    ListSource,
+    ListWatch,
+    decode_event,
+    decode_item,
+    lines,
+    read_pages,
+)
 from optimus.kube.store import Changes, Key, ObjectStore, Observer, T
 
 _LOG = logging.getLogger(__name__)
@@ -250,7 +257,7 @@ class Reflector(Generic[T]):
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         try:
-            return self.watched.decode(raw)
+            return decode_item(self.watched.decode, raw)
         except Malformed as error:
             _LOG.warning(
                 "one of the %s cannot be decoded and is skipped: %s", self.watched.plural, error
