@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -193,26 +193,6 @@ class Client:
         self.access.pool.clear()
 
 
-class _TokenSource(NamedTuple):
-    """The source of the configuration."""
-
-    kubeconfig: Path | None
-    context: str | None = None
-    service_account: Path = SERVICE_ACCOUNT
-
-    @property
-    def is_pod(self) -> bool:
-        """It is the ServiceAccount of the pod that this runs in."""
-        named = self.kubeconfig or self.context
-        return not named and "KUBERNETES_SERVICE_HOST" in os.environ
-
-    @property
-    def path(self) -> Path:
-        """The kubeconfig; several joined by colons are no file."""
-        usual = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
-        return self.kubeconfig or Path(usual)
-
-
 def connect(
     kubeconfig: Path | None = None,
     *,
@@ -230,8 +210,8 @@ def connect(
     Raises:
         KubeError: no usable configuration; the sentence says where it was looked for.
     """
-    source = _TokenSource(kubeconfig, None, service_account)
-    return Client(_library_access(source, user_agent), read_seconds, guard, connect_seconds)
+    access = _library_access(kubeconfig, None, service_account, user_agent)
+    return Client(access, read_seconds, guard, connect_seconds)
 
 
 def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: str) -> Client:
@@ -240,31 +220,31 @@ def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: st
     Raises:
         KubeError: as ``connect``.
     """
-    source = _TokenSource(kubeconfig, context)
-    known = None if source.is_pod else user_access(source.path, context, user_agent)
-    return Client(known or _library_access(source, user_agent))
+    known = None
+    if not _is_pod(kubeconfig, context):
+        known = user_access(_path_of_user(kubeconfig), context, user_agent)
+    return Client(known or _library_access(kubeconfig, context, SERVICE_ACCOUNT, user_agent))
 
 
-def _library_access(source: _TokenSource, user_agent: str) -> Access:
+def _is_pod(kubeconfig: Path | None, context: str | None) -> bool:
+    """The ServiceAccount of the pod that this runs in is used."""
+    return not (kubeconfig or context) and "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def _path_of_user(kubeconfig: Path | None) -> Path:
+    """The kubeconfig; several joined by colons are no file."""
+    usual = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
+    return kubeconfig or Path(usual)
+
+
+def _library_access(
+    kubeconfig: Path | None, context: str | None, service_account: Path, user_agent: str
+) -> Access:
     """The access by a configuration that the client library reads, with the plugins that it
     names."""
-    library = _api_client(source, user_agent)
-    configuration = library.configuration
-
-    def headers() -> Mapping[str, str]:
-        """The headers with the token as it is now."""
-        token = configuration.get_api_key_with_prefix("BearerToken", "authorization")
-        return library.default_headers | ({} if token is None else {"authorization": token})
-
-    pool = library.rest_client.pool_manager
-    return Access(configuration.host, pool, headers, lambda: library)
-
-
-def _api_client(source: _TokenSource, user_agent: str) -> "api.ApiClient":
     from kubernetes import client as api
-    from kubernetes import config
+    from kubernetes.config import ConfigException
 
-    kubeconfig = source.kubeconfig
     if kubeconfig is not None and not kubeconfig.is_file():
         raise KubeError(ErrorKind.INVALID, f"there is no kubeconfig file {kubeconfig}")
     configuration = api.Configuration()
@@ -272,9 +252,13 @@ def _api_client(source: _TokenSource, user_agent: str) -> "api.ApiClient":
     configuration.connection_pool_maxsize = _CONNECTIONS
     configuration.retries = False
     try:
-        token_file = _configure(configuration, source)
+        token_file = (
+            _configure_pod(configuration, service_account)
+            if _is_pod(kubeconfig, context)
+            else _configure_user(configuration, _path_of_user(kubeconfig), context)
+        )
     except (
-        config.ConfigException,
+        ConfigException,
         OSError,
         yaml.YAMLError,
         AttributeError,
@@ -291,32 +275,38 @@ def _api_client(source: _TokenSource, user_agent: str) -> "api.ApiClient":
         tokens.refresh(configuration)
         # Set by name: the library declares the attribute as None alone.
         vars(configuration).update(refresh_api_key_hook=tokens.refresh)
-    api_client = api.ApiClient(configuration)
-    api_client.user_agent = user_agent
-    return api_client
+    library = api.ApiClient(configuration)
+    library.user_agent = user_agent
+
+    def headers() -> Mapping[str, str]:
+        """The headers with the token as it is now."""
+        token = configuration.get_api_key_with_prefix("BearerToken", "authorization")
+        return library.default_headers | ({} if token is None else {"authorization": token})
+
+    pool = library.rest_client.pool_manager
+    return Access(configuration.host, pool, headers, lambda: library)
 
 
-def _configure(configuration: "api.Configuration", source: _TokenSource) -> Path | None:
-    """Fill in the configuration; returns the file whose token may change, if there is one."""
-    from kubernetes import config
+def _configure_pod(configuration: "api.Configuration", service_account: Path) -> Path:
     from kubernetes.config.incluster_config import InClusterConfigLoader
 
-    if source.is_pod:
-        token, authority = source.service_account / "token", source.service_account / "ca.crt"
-        load_pod: Callable[..., Any] = InClusterConfigLoader
-        load_pod(str(token), str(authority), try_refresh_token=False).load_and_set(configuration)
-        return token
-    path = source.path
-    load_user: Callable[..., None] = config.load_kube_config
-    load_user(
-        str(path),
-        context=source.context,
-        client_configuration=configuration,
-        persist_config=False,
-    )
+    token, authority = service_account / "token", service_account / "ca.crt"
+    load: Callable[..., Any] = InClusterConfigLoader
+    load(str(token), str(authority), try_refresh_token=False).load_and_set(configuration)
+    return token
+
+
+def _configure_user(
+    configuration: "api.Configuration", path: Path, context: str | None
+) -> Path | None:
+    """Fill in the configuration; returns the file whose token may change, if there is one."""
+    from kubernetes import config
+
+    load: Callable[..., None] = config.load_kube_config
+    load(str(path), context=context, client_configuration=configuration, persist_config=False)
     # Several files in KUBECONFIG are a person's, who has no token that is replaced behind the
     # program's back.
-    return _token_file(path, source.context) if path.is_file() else None
+    return _token_file(path, context) if path.is_file() else None
 
 
 def _token_file(kubeconfig: Path, named_context: str | None) -> Path | None:

@@ -300,9 +300,9 @@ def _contexts_in(path: Path) -> tuple[Mapping[str, Mapping[str, str]], str]:
     """The contexts of one file, and the name of its current one."""
     try:
         document = yaml.safe_load(path.read_text())
-        contexts = {str(each["name"]): each["context"] or {} for each in document["contexts"]}
+        contexts = {str(each["name"]): dict(each["context"] or {}) for each in document["contexts"]}
         return contexts, str(document.get("current-context") or "")
-    except (OSError, UnicodeError, yaml.YAMLError, AttributeError, LookupError, TypeError):
+    except (OSError, ValueError, yaml.YAMLError, AttributeError, LookupError, TypeError):
         return {}, ""
 
 
