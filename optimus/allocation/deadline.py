@@ -11,16 +11,14 @@ price that of a rescale, m the part of the remaining time by which any change ha
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimus.jobs import Counts, Job
+from optimus.models.forecast import Forecast
 from optimus.resources import Resources
-
-if TYPE_CHECKING:  # loaded where something is fitted
-    from optimus.models.forecast import Forecast
 
 MOST_EXTRA: Final = 64
 """Maximum number of PSs, and of workers, beyond the least that are considered."""
@@ -40,7 +38,7 @@ class Deadline:
     margin_fraction: float = 0.0
 
     def needed_seconds(
-        self, forecast: "Forecast", ps: ArrayLike, workers: ArrayLike
+        self, forecast: Forecast, ps: ArrayLike, workers: ArrayLike
     ) -> NDArray[np.float64]:
         """The seconds that the deadline has to be away, at each pair of counts (broadcast)."""
         late = forecast.late_seconds(ps, workers)
@@ -50,7 +48,7 @@ class Deadline:
         stays = (np.asarray(ps) == self.held.ps) & (np.asarray(workers) == self.held.workers)
         return np.where(stays, late, moved)
 
-    def is_met(self, forecast: "Forecast", counts: Counts) -> bool:
+    def is_met(self, forecast: Forecast, counts: Counts) -> bool:
         """Return whether these counts meet it."""
         return float(self.needed_seconds(forecast, counts.ps, counts.workers)) <= self.seconds
 
@@ -93,7 +91,7 @@ def counts_from(least: Counts, most: tuple[int, int]) -> tuple[Counted, Counted]
 
 
 def outlook(
-    job: Job, forecast: "Forecast", deadline: Deadline, counts: Counts, capacity: Resources
+    job: Job, forecast: Forecast, deadline: Deadline, counts: Counts, capacity: Resources
 ) -> DeadlineOutlook:
     """Whether the job meets its deadline at ``counts``, and if not, whether others would do in a
     cluster of this capacity, were it empty."""

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.allocation.deadline import Deadline
 from optimus.allocation.fairness import JobObjective
 from optimus.allocation.quota_demands import QuotaDemands
 from optimus.jobs import NO_COUNTS, Counts, Job
@@ -31,6 +30,7 @@ from optimus.quotas import Quota
 from optimus.resources import LARGEST_TASK, LARGEST_TOTAL, NONE, Resources, bounded, total
 
 if TYPE_CHECKING:  # loaded where something is fitted
+    from optimus.allocation.deadline import Deadline
     from optimus.models.forecast import Forecast
 
 _MAX_FAILURES: Final = 8
@@ -140,7 +140,7 @@ class Candidate:
     holds: Counts | None = None
     objective: JobObjective | None = None
     """What its remaining time costs; without one it costs its seconds."""
-    deadline: Deadline | None = None
+    deadline: "Deadline | None" = None
     limited: str = ""
     """Until when the job's bounds are narrower here than its user's, for a sentence."""
 

@@ -199,21 +199,17 @@ class ClusterJob:
         if not self.trains or status.remaining_seconds is None or decided_at is None:
             return None
         at = decided_at + status.remaining_seconds
-        return ExpectedEnd(at, unlikely=self._unlikely) if at > self.now else None
-
-    @property
-    def _unlikely(self) -> str:
-        conditions = (each for each in self.status.conditions if each.reason == "GoalUnlikely")
-        return next((each.message.partition(";")[0] for each in conditions), "")
+        told = (each.message for each in status.conditions if each.reason == "GoalUnlikely")
+        unlikely = next(told, "").partition(";")[0]
+        return ExpectedEnd(at, unlikely=unlikely) if at > self.now else None
 
     @cached_property
     def fitted_end(self) -> ExpectedEnd | None:
         """The same with the interval that its own losses and speeds give, where they do."""
         found, job = self.forecast, self.job
         # With earlier runs the profile's figure rests on runs of other jobs, too.
-        if not self.trains or job is None or self.status.earlier_runs:
-            return self.end
-        if isinstance(found, NotReady | None):
+        is_own = self.trains and not self.status.earlier_runs
+        if not is_own or job is None or isinstance(found, NotReady | None):
             return self.end
         from optimus.models.forecast import time_left
 

@@ -194,14 +194,11 @@ def _training(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         yield "loss", f"{status.loss:.4g}{'' if status.metric else done}"
     if status.steps_per_second is not None:
         yield "speed", f"{status.steps_per_second:.4g} steps/s"
+    has_none = status.remaining_seconds is None and not view.is_over
     if view.end is not None:
         left = max(view.end.at - view.now, 0.0)
         yield "end", f"{view.end.text(view.now)} UTC, in {duration(left)}"
-    elif (
-        not view.is_over
-        and status.remaining_seconds is None
-        and isinstance(view.forecast, NotReady)
-    ):
+    elif has_none and isinstance(view.forecast, NotReady):
         yield "end", f"not known: {view.forecast}"
     if status.declared_end:
         yield "declared", status.declared_end
