@@ -216,7 +216,7 @@ def _guard(settings: Settings, fence: Fence) -> Guard | None:
 def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership | OnlyInstance:
     if settings.dry_run or not settings.leader_lease:
         return OnlyInstance()
-    config = ElectionConfig.of(settings.lease_seconds)
+    config = ElectionConfig(settings.lease_seconds)
     # A client of its own: no other request holds up a renewal, and the fence does not ask for one.
     own = connect(
         settings.kubeconfig,

@@ -305,7 +305,7 @@ def test_the_clock_of_the_fence_runs_on() -> None:
 def test_a_thread_renews_until_it_is_stopped_and_then_releases() -> None:
     store = MemoryStore()
     fence = Fence()
-    config = ElectionConfig.of(1.0)
+    config = ElectionConfig(1.0)
     leadership = Leadership(Election(store, "one", fence, config=config))
     leadership.start()
     assert leadership.wait(180.0) is LeadershipState.LEADER
