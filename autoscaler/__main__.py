@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -114,16 +113,15 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     poll_seconds = settings.log_poll_seconds
     poller = LogPoller(LogReader(client), readers=settings.log_readers, poll_seconds=poll_seconds)
     windows = StragglerConfig(window_seconds=settings.straggler_window_seconds)
-    rotation = WorkerRotation(LogReader(client, READ_BYTES), windows)
+    rotation = WorkerRotation(LogReader(client, READ_BYTES), windows, poller.pool)
     with (
-        closing(_Logs(poller, rotation)) as logs,
-        ThreadPoolExecutor(1, thread_name_prefix="last-words") as one,
+        closing(poller),
         _caches(settings, client, eligibility) as caches,
         _page(settings, leadership, client) as page,
     ):
         reports = _Reports(instance, metrics, page)
-        last_words = LastWords(LogReader(client), one)
-        controller = _controller(settings, client, caches, logs, last_words, reports)
+        logs = _Logs(poller, rotation, LastWords(LogReader(client), poller.pool))
+        controller = _controller(settings, client, caches, logs, reports)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
             gauge.set_function(partial(_silent_seconds, cache))
@@ -195,10 +193,7 @@ class _Logs(NamedTuple):
 
     poller: LogPoller
     rotation: WorkerRotation
-
-    def close(self) -> None:
-        self.poller.close()
-        self.rotation.close()
+    last_words: LastWords
 
 
 def _caches(settings: Settings, client: Client, eligibility: EligibilityConfig) -> Caches:
@@ -307,8 +302,7 @@ def _controller(
     settings: Settings,
     client: Client,
     caches: Caches,
-    logs: "_Logs",
-    last_words: LastWords,
+    logs: _Logs,
     reports: _Reports,
 ) -> Controller:
     decisions = _decision_config(settings)
@@ -369,7 +363,7 @@ def _controller(
         reports.page,
         reports.instance,
         settings.dry_run,
-        last_words,
+        logs.last_words,
     )
     return assemble(access, config, process)
 

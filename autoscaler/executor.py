@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from autoscaler.cluster import Observation
 from autoscaler.jobs.gang import other_gang
 from autoscaler.jobs.state import JobState
-from autoscaler.logs.poller import Run
+from autoscaler.logs.poller import JobRun
 from autoscaler.profile.events import JobEvent, JobEvents, rescale_event
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, JobKey, Role
@@ -99,7 +99,7 @@ _MOST_LATE: Final = 4
 class LastReads(Protocol):
     """Reads what pods printed last; ``autoscaler.logs.poller.LogPoller`` does."""
 
-    def read_now(self, log: ProgressLog, run: Run) -> bool:
+    def read_now(self, log: ProgressLog, run: JobRun) -> bool:
         """Whether the run's last lines are in; to be called again at the next tick if not."""
 
 

@@ -15,7 +15,7 @@ from optimus.kube.results import Refused
 _MOST_PODS: Final = 3
 """Of one job, the worst."""
 
-_MOST_AT_ONCE: Final = 8
+_MOST_AT_ONCE: Final = 2
 _MOST_KEPT: Final = 10_000
 _End = tuple[str, int]
 """A container's end: its pod's UID, and how often it was started again before."""

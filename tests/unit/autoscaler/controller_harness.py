@@ -136,7 +136,7 @@ class ControllerHarness:
                 self.metrics,
                 Clock(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),
                 logs,
-                WorkerRotation(cluster, detection),
+                WorkerRotation(cluster, detection, logs.pool),
                 self._last_reads or logs,
                 self.page,
                 self._instance,

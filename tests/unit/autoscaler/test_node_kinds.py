@@ -4,7 +4,7 @@ import pytest
 
 from autoscaler.cluster import Observation
 from autoscaler.logs import poller as log_poller
-from autoscaler.logs.poller import LogPoller, Run
+from autoscaler.logs.poller import JobRun, LogPoller
 from optimus.jobs import Counts, Role
 from optimus.kube.kind_orders import kind_orders_of
 from optimus.kube.leases import Lease
@@ -58,7 +58,7 @@ def test_speed_samples_carry_the_node_kind_of_their_run(logs: Logs, poller: LogP
     log = progress_log()
     logs.printed["a-worker-0"] = [f"step={step} loss=2.0" for step in range(30)]
     poller.poll(
-        [(log, Run("r", Counts(1, 1), (pod("a-worker-0", uid="a-worker-0-0"),), "fast"))],
+        [(log, JobRun("r", Counts(1, 1), (pod("a-worker-0", uid="a-worker-0-0"),), "fast"))],
         AT,
         timeout_seconds=TIMEOUT_SECONDS,
     )

@@ -6,7 +6,7 @@ from itertools import repeat
 
 from autoscaler.executor import Access, Rescales
 from autoscaler.jobs.state import JobState
-from autoscaler.logs.poller import Run
+from autoscaler.logs.poller import JobRun
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import JobEvents
 from autoscaler.profile.writer import ProfileRecorder
@@ -41,7 +41,7 @@ class Reads:
 
     answers: Iterator[bool]
 
-    def read_now(self, log: ProgressLog, run: Run) -> bool:
+    def read_now(self, log: ProgressLog, run: JobRun) -> bool:
         del log, run
         return next(self.answers)
 

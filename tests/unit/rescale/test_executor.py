@@ -8,7 +8,7 @@ import pytest
 from autoscaler.cluster import Observation
 from autoscaler.executor import Access, Rescales
 from autoscaler.jobs.state import JobState
-from autoscaler.logs.poller import Run
+from autoscaler.logs.poller import JobRun
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import JobEvents
 from autoscaler.profile.writer import ProfileRecorder
@@ -82,7 +82,7 @@ class FakeApi:
         self.asked.append(("unmark", job.resource_version))
         return self.outcome
 
-    def read_now(self, log: ProgressLog, run: Run) -> bool:
+    def read_now(self, log: ProgressLog, run: JobRun) -> bool:
         self.asked.append("logs")
         return self.logs_are_in
 
