@@ -159,7 +159,7 @@ def _page(
 
 
 class _Reports(NamedTuple):
-    """By what this instance is known and observed."""
+    """The name by which this instance is known, and the ways to observe it."""
 
     instance: str
     metrics: Metrics
@@ -189,7 +189,7 @@ class _Standby:
 
 
 class _Logs(NamedTuple):
-    """What reads logs."""
+    """The readers of logs."""
 
     poller: LogPoller
     rotation: WorkerRotation

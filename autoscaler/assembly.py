@@ -6,13 +6,13 @@ from typing import NamedTuple
 from autoscaler.completion import CompletionRequester, PodAnnotator
 from autoscaler.controller import Clock, Components, Controller, Observer, Page, Timing
 from autoscaler.decide import ClusterMemory, Decider, DecisionConfig
-from autoscaler.executor import Access, LastReads, Reader, Rescales, Writer
+from autoscaler.executor import LastReads, Reader, RescaleAccess, Rescales, Writer
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
 from autoscaler.preemption import GangPreemption, PreemptionConfig
-from autoscaler.profile.events import Events, JobEvents
+from autoscaler.profile.events import EventRecorder, Events
 from autoscaler.profile.workloads import WorkloadRecorder, Workloads
 from autoscaler.profile.writer import ProfileRecorder, Profiles
 from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
@@ -36,7 +36,7 @@ class ClusterAccess(NamedTuple):
 
 
 class ControllerConfig(NamedTuple):
-    """By what a controller decides and acts."""
+    """The settings by which a controller decides and acts."""
 
     decisions: DecisionConfig
     rescales: RescaleConfig
@@ -56,7 +56,7 @@ class ControllerConfig(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What else a controller has around it."""
+    """The rest that a controller has around it."""
 
     metrics: Metrics
     clock: Clock
@@ -72,7 +72,7 @@ class Process:
 def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) -> Controller:
     """The controller with all its parts."""
     metrics, instance, timer = process.metrics, process.instance, process.clock.timer
-    events = JobEvents(access.events, metrics, timer)
+    events = EventRecorder(access.events, metrics, timer)
     recorder = ProfileRecorder(
         access.profiles,
         events,
@@ -81,7 +81,7 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
         settings=config.settings,
         timer=timer,
     )
-    carried_out = Access(access.reader, access.jobs, recorder, events, process.last_reads)
+    carried_out = RescaleAccess(access.reader, access.jobs, recorder, events, process.last_reads)
     components = Components(
         access.observer,
         process.logs,
@@ -109,6 +109,9 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
 
 
 def _stragglers(
-    config: ReplacementConfig | None, rotation: WorkerRotation, events: JobEvents, metrics: Metrics
+    config: ReplacementConfig | None,
+    rotation: WorkerRotation,
+    events: EventRecorder,
+    metrics: Metrics,
 ) -> StragglerReplacer | None:
     return None if config is None else StragglerReplacer(rotation, events, metrics, config)

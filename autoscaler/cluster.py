@@ -111,14 +111,14 @@ class NodeList:
     _most: dict[ReplicaSpec, int] = field(default_factory=dict, compare=False)
 
     def most_workers(self, worker: ReplicaSpec) -> int:
-        """How many such workers the largest node that admits them holds."""
+        """Return how many such workers the largest node that admits them holds."""
         if worker not in self._most:
             self._most[worker] = most_on_a_node(self.nodes, worker)
         return self._most[worker]
 
     @classmethod
     def of(cls, nodes: Iterable[ClusterNode], node_kind_label: str) -> Self:
-        """In order, whatever order they were read in."""
+        """The nodes in order, whatever order they were read in."""
         found = tuple(sorted((each.node for each in nodes), key=attrgetter("name")))
         kinds = ((each.name, each.labels.get(node_kind_label)) for each in found)
         return cls(found, {name: kind for name, kind in kinds if kind})

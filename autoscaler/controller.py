@@ -18,12 +18,12 @@ from autoscaler.completion import CompletionRequester
 from autoscaler.decide import Decider
 from autoscaler.executor import Rescales
 from autoscaler.jobs.managed import Holds, ManagedJobs
-from autoscaler.jobs.state import BlockReason, JobLimits, JobState, begin_order
+from autoscaler.jobs.state import BlockReason, JobLimits, TrackedJob, begin_order
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.metrics import Metrics
 from autoscaler.preemption import GangPreemption
-from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.profile.events import EventRecorder, JobEvent
 from autoscaler.profile.status import phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.profile.writer import ProfileRecorder
@@ -80,7 +80,7 @@ class Observer(Protocol):
 class Page(Protocol):
     """Shows the cluster to people; ``autoscaler.web.feed.PageFeed`` does."""
 
-    def publish(self, managed: Iterable[JobState], observation: Observation, at: float) -> None:
+    def publish(self, managed: Iterable[TrackedJob], observation: Observation, at: float) -> None:
         """Take a copy of what is known at the end of a tick."""
 
 
@@ -121,7 +121,7 @@ class Components:
     decider: Decider
     rescales: Rescales
     recorder: ProfileRecorder
-    events: JobEvents
+    events: EventRecorder
     metrics: Metrics
     workloads: WorkloadRecorder | None = None
     """``None``: what jobs have shown is not kept for later ones."""
@@ -233,12 +233,12 @@ class Controller:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a rescale is in progress."""
+        """Return whether a rescale is in progress."""
         return any(state.rescale is not None for state in self.managed)
 
     @property
     def awaits_capacity(self) -> bool:
-        """Whether a decided rescale has not begun, since its capacity is not free yet."""
+        """Return whether a decided rescale has not begun, since its capacity is not free yet."""
         return self._components.decider.has_pending
 
     def _read_logs(self, timeout_seconds: float) -> None:
@@ -348,9 +348,9 @@ class Controller:
         )
         self._alive()
 
-    def _namespace_seconds(self, states: Iterable[JobState]) -> float:
-        """How long the rescales of one namespace may take in a tick: each step is several calls,
-        and where others have rescales, too, those wait for the end of the tick."""
+    def _namespace_seconds(self, states: Iterable[TrackedJob]) -> float:
+        """Return how long the rescales of one namespace may take in a tick: each step is several
+        calls, and where others have rescales, too, those wait for the end of the tick."""
         moving = {state.job.key.namespace for state in states if state.rescale is not None}
         return self._timing.tick_seconds if len(moving) > 1 else math.inf
 
@@ -371,7 +371,7 @@ class Controller:
             with self._guard("completion", state):
                 completion.advance(state, observation.pods.get(state.job.uid, ()), now)
 
-    def _restart_if_changed(self, state: JobState, now: float) -> None:
+    def _restart_if_changed(self, state: TrackedJob, now: float) -> None:
         """Stop a job whose replicas were changed while it runs, before the operator fails it."""
         if (
             state.gang.changed_from is None
@@ -384,7 +384,7 @@ class Controller:
             purpose = RescalePurpose.RESTART
             state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
 
-    def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
+    def _take_back_if_half_bound(self, state: TrackedJob, now: float) -> None:
         since, limit_seconds = state.gang.half_bound_since, self._timing.half_bound_seconds
         is_other = state.rescale is not None or state.gang.is_ending
         if since is None or is_other or now - since < limit_seconds:
@@ -400,7 +400,7 @@ class Controller:
         purpose = RescalePurpose.TAKE_BACK
         state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
 
-    def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
+    def _report(self, states: list[TrackedJob], observation: Observation, now: float) -> None:
         recorder, metrics = self._components.recorder, self._components.metrics
         self._keep_for_workloads(states, observation, now)
         began = self._clock.timer()
@@ -423,7 +423,8 @@ class Controller:
                 metrics.jobs.labels(phase.value).set(phases[phase])
 
     def _measure_books(self) -> None:
-        """What moving the jobs that run has saved in sum, and how many are not moved for it."""
+        """Measure what moving the jobs that run has saved, and how many are not moved for
+        it."""
         metrics, known = self._components.metrics, [state.books() for state in self.managed]
         books = [each for each in known if each is not None]
         metrics.books.labels("faster").set(sum(each.faster_seconds for each in books))
@@ -434,7 +435,7 @@ class Controller:
         )
 
     def _keep_for_workloads(
-        self, states: list[JobState], observation: Observation, now: float
+        self, states: list[TrackedJob], observation: Observation, now: float
     ) -> None:
         """Before the profiles are written, which say how much of each job is kept."""
         workloads = self._components.workloads
@@ -480,7 +481,7 @@ class Controller:
         self._components.events.emit_once(job, JobEvent("HalfPlaced", message))
 
     @contextmanager
-    def _guard(self, where: str, state: JobState | None = None) -> Iterator[None]:
+    def _guard(self, where: str, state: TrackedJob | None = None) -> Iterator[None]:
         try:
             yield
         except Exception:  # noqa: BLE001 - a fault of our own is logged, counted and retried
@@ -488,10 +489,10 @@ class Controller:
             _LOG.exception("%s failed%s", where, f" for job {state.job.key}" if state else "")
 
 
-def _longest_unwritten(state: JobState) -> tuple[bool, float]:
+def _longest_unwritten(state: TrackedJob) -> tuple[bool, float]:
     """Jobs that have ended come first: there is no next tick for them."""
     return state.training_job.outcome is None, state.profile.written_at or 0.0
 
 
-def _namespace_of(state: JobState) -> str:
+def _namespace_of(state: TrackedJob) -> str:
     return state.job.key.namespace

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple, Protocol
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.gang import other_gang
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.logs.poller import JobRun
-from autoscaler.profile.events import JobEvent, JobEvents, rescale_event
+from autoscaler.profile.events import EventRecorder, JobEvent, rescale_event
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, JobKey, Role
 from optimus.kube.errors import ErrorKind
@@ -100,36 +100,37 @@ class LastReads(Protocol):
     """Reads what pods printed last; ``autoscaler.logs.poller.LogPoller`` does."""
 
     def read_now(self, log: ProgressLog, run: JobRun) -> bool:
-        """Whether the run's last lines are in; to be called again at the next tick if not."""
+        """Return whether the run's last lines are in; to be called again at the next tick if
+        not."""
 
 
 class FreeCapacity(Protocol):
-    """What is free for one job; ``autoscaler.decide.Headroom`` knows it."""
+    """Finds what is free for one job; ``autoscaler.decide.Headroom`` does."""
 
-    def counts_found(self, state: JobState, most: Counts, at: float) -> CountsFound:
+    def counts_found(self, state: TrackedJob, most: Counts, at: float) -> CountsFound:
         """The most PSs and workers, of each role at most these, that fit beside what is kept for
         other jobs, and whether the target of the job's rescale does."""
 
 
-class Access(NamedTuple):
-    """What rescales are carried out with."""
+class RescaleAccess(NamedTuple):
+    """The parts that rescales are carried out with."""
 
     reader: Reader
     writer: Writer
     recorder: ProfileRecorder
-    events: JobEvents
+    events: EventRecorder
     last_reads: LastReads
 
 
 class Rescales:
     """Advances the rescales in progress."""
 
-    def __init__(self, access: Access, config: RescaleConfig) -> None:
+    def __init__(self, access: RescaleAccess, config: RescaleConfig) -> None:
         self._access, self._config = access, config
         self._broken_at = -math.inf  # when a read failed last
 
     def advance(
-        self, state: JobState, observation: Observation, free: FreeCapacity, at: float
+        self, state: TrackedJob, observation: Observation, free: FreeCapacity, at: float
     ) -> None:
         """Take one job's rescale as far as it goes now."""
         since, config = state.progress(at).checkpoint_since, self._config_of(state, at)
@@ -139,7 +140,7 @@ class Rescales:
             self._broken_at = at
 
     def executor(
-        self, state: JobState, observation: Observation, free: FreeCapacity, at: float
+        self, state: TrackedJob, observation: Observation, free: FreeCapacity, at: float
     ) -> "JobExecutor":
         """Return what carries out one job's rescale in this tick."""
         present = Present(
@@ -151,7 +152,7 @@ class Rescales:
         )
         return JobExecutor(self._access, state, present)
 
-    def _config_of(self, state: JobState, at: float) -> RescaleConfig:
+    def _config_of(self, state: TrackedJob, at: float) -> RescaleConfig:
         """The configuration for one job: a checkpoint is seen as late as its log is read, and
         counts as fresh for so long; within limits, for it is what a stop may lose."""
         fresh_seconds = self._config.fresh_seconds
@@ -165,7 +166,7 @@ class Rescales:
 
 
 class Present(NamedTuple):
-    """What holds for one job in this tick."""
+    """The values that hold for one job in this tick."""
 
     at: float
     cached: tuple[Pod, ...]
@@ -183,7 +184,7 @@ class JobExecutor:
     """Carries out one job's rescale in one tick: implements
     ``optimus.rescale.execution.RescaleExecutor``."""
 
-    def __init__(self, access: Access, state: JobState, present: Present) -> None:
+    def __init__(self, access: RescaleAccess, state: TrackedJob, present: Present) -> None:
         self._access, self._state, self._present, self._at = access, state, present, present.at
         self.is_broken = False
         """Whether a read failed."""
@@ -365,7 +366,7 @@ _PATCH_RESULTS = {
 }
 
 
-def _observed_pods(pods: tuple[Pod, ...], state: JobState) -> ObservedPods:
+def _observed_pods(pods: tuple[Pod, ...], state: TrackedJob) -> ObservedPods:
     observed = observed_pods(pods, sum(role.count for role in state.job.fixed))
     run = state.gang.run
     # The watch may still show the pods of the run before, with their log.

@@ -1,4 +1,4 @@
-"""Which of several autoscalers acts: leader election on a Lease that fences its own holder.
+"""Elects the autoscaler that acts, by a Lease that fences its own holder.
 
 1. The leader renews the Lease every second. A renewal is valid for ``renew_seconds`` from the
    instant before it was sent; past that the fence refuses every write, also one that is on its way
@@ -47,7 +47,8 @@ class ElectionConfig:
 
     @property
     def renew_seconds(self) -> float:
-        """How long a renewal is valid; in the rest of the duration the last writes arrive."""
+        """Return how long a renewal is valid; in the rest of the duration the last writes
+        arrive."""
         return 0.7 * self.duration_seconds
 
     @property
@@ -62,7 +63,7 @@ class ElectionConfig:
 
 
 class LeadershipState(Enum):
-    """Where this instance stands. FENCED: it holds the Lease, and could not renew it in time."""
+    """The part of this instance. FENCED: it holds the Lease, and could not renew it in time."""
 
     STANDBY = auto()
     LEADER = auto()
@@ -88,7 +89,7 @@ class Fence:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Return whether it was closed."""
         return self._closed
 
     def why_not(self) -> str | None:
@@ -152,7 +153,7 @@ class Election:
 
     @property
     def state(self) -> LeadershipState:
-        """Where this instance stands now."""
+        """Return where this instance stands now."""
         if self._fence.is_closed:
             return LeadershipState.LOST
         if self._fence.why_not() is None:
@@ -280,7 +281,7 @@ class Leadership:
 
     @property
     def state(self) -> LeadershipState:
-        """Where this instance stands now."""
+        """Return where this instance stands now."""
         return self._election.state
 
     @property

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from autoscaler.cluster import Observation
 from autoscaler.jobs.managed import ManagedJobs
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.victims import choose_victims
 from optimus.jobs import Job
@@ -72,7 +72,7 @@ class _WaitingGang(NamedTuple):
 class GangPreemption:
     """Called once in each tick: ``observe`` before the managed jobs are updated, then ``step``."""
 
-    def __init__(self, config: PreemptionConfig, events: JobEvents, metrics: Metrics) -> None:
+    def __init__(self, config: PreemptionConfig, events: EventRecorder, metrics: Metrics) -> None:
         self._config = config
         self._events, self._metrics = events, metrics
         self._observation: Observation | None = None
@@ -227,7 +227,8 @@ class GangPreemption:
         return sorted(may_preempt, key=lambda each: (-each.priority, each.since, each.job.uid))
 
     def _may_preempt(self, waiting: _WaitingGang) -> bool:
-        """Whether more capacity may be all that a whole gang lacks, and its pods may preempt."""
+        """Return whether more capacity may be all that a whole gang lacks, and its pods may
+        preempt."""
         pods, gang = waiting.pods, Gang.of(waiting.job)
         if all(pod.node is not None or pod.finished for pod in pods):
             return False

@@ -18,10 +18,10 @@ from typing import Final
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import rescales_of
-from autoscaler.jobs.state import BlockReason, JobState
+from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import claims_of, headroom
 from optimus.interval.classify import why_moved_enough
@@ -59,7 +59,7 @@ class ReplacementConfig:
 
 
 @dataclass(slots=True)
-class _Found:
+class _JobStragglers:
     """The stragglers of one job."""
 
     stragglers: tuple[Straggler, ...]
@@ -69,7 +69,7 @@ class _Found:
 
     @property
     def places(self) -> list[tuple[int, str]]:
-        """Which workers, and where."""
+        """Return which workers, and where."""
         return [(each.index, each.node) for each in self.stragglers]
 
 
@@ -79,17 +79,17 @@ class StragglerReplacer:
     def __init__(
         self,
         rotation: WorkerRotation,
-        events: JobEvents,
+        events: EventRecorder,
         metrics: Metrics,
         config: ReplacementConfig,
     ) -> None:
         self._rotation, self._events, self._metrics = rotation, events, metrics
         self._config = config
-        self._found: dict[str, _Found] = {}
+        self._found: dict[str, _JobStragglers] = {}
 
     def step(
         self,
-        managed: Mapping[str, JobState],
+        managed: Mapping[str, TrackedJob],
         observation: Observation,
         now: float,
         *,
@@ -123,7 +123,7 @@ class StragglerReplacer:
         self._metrics.stragglers.set(sum(len(each.stragglers) for each in self._found.values()))
 
     @contextmanager
-    def _guard(self, state: JobState) -> Iterator[None]:
+    def _guard(self, state: TrackedJob) -> Iterator[None]:
         """Contain a fault that concerns one job."""
         try:
             yield
@@ -139,13 +139,13 @@ class StragglerReplacer:
         elif uid in self._found:
             self._found[uid].stragglers = stragglers
         else:
-            self._found[uid] = _Found(stragglers)
+            self._found[uid] = _JobStragglers(stragglers)
 
     def _consider(
         self,
-        managed: Mapping[str, JobState],
-        state: JobState,
-        found: _Found,
+        managed: Mapping[str, TrackedJob],
+        state: TrackedJob,
+        found: _JobStragglers,
         observation: Observation,
     ) -> None:
         """Begin a replacement, or say why not; at most once in a window, as it may take a search
@@ -167,7 +167,7 @@ class StragglerReplacer:
         if not why_not:
             self._begin(state, found.stragglers, now)
 
-    def _begin(self, state: JobState, stragglers: Sequence[Straggler], now: float) -> None:
+    def _begin(self, state: TrackedJob, stragglers: Sequence[Straggler], now: float) -> None:
         until = now + self._config.avoid_seconds
         new = {each.node: Avoided(each.node, until) for each in stragglers}
         kept = (each for each in _avoided(state, now) if each.node not in new)
@@ -179,9 +179,9 @@ class StragglerReplacer:
 
     def _why_not(
         self,
-        managed: Mapping[str, JobState],
-        state: JobState,
-        found: _Found,
+        managed: Mapping[str, TrackedJob],
+        state: TrackedJob,
+        found: _JobStragglers,
         observation: Observation,
     ) -> str:
         """Why a job is not restarted, in words that vary with the cause alone; empty where it is to
@@ -191,7 +191,7 @@ class StragglerReplacer:
         why = why or self._why_not_worth_it(state, found.stragglers)
         return why or self._why_no_room(managed, state, found, observation)
 
-    def _why_too_often(self, state: JobState, now: float) -> str:
+    def _why_too_often(self, state: TrackedJob, now: float) -> str:
         config, history = self._config.interval, state.history(now)
         recent = [at for at in state.record.replacements if now - at < _DAY_SECONDS]
         if len(recent) >= self._config.per_day:
@@ -203,7 +203,7 @@ class StragglerReplacer:
             return f"rescaled {config.moves_per_hour} times within an hour"
         return ""
 
-    def _why_not_worth_it(self, state: JobState, stragglers: Sequence[Straggler]) -> str:
+    def _why_not_worth_it(self, state: TrackedJob, stragglers: Sequence[Straggler]) -> str:
         forecast = state.forecasts.current
         if not isinstance(forecast, Forecast):
             return ""
@@ -215,9 +215,9 @@ class StragglerReplacer:
 
     def _why_no_room(
         self,
-        managed: Mapping[str, JobState],
-        state: JobState,
-        found: _Found,
+        managed: Mapping[str, TrackedJob],
+        state: TrackedJob,
+        found: _JobStragglers,
         observation: Observation,
     ) -> str:
         """Return why the job would come back to the nodes that it is to avoid."""
@@ -236,7 +236,7 @@ class StragglerReplacer:
         return f"it does not fit without {', '.join(sorted(avoided))}"
 
 
-def lost_share(state: JobState, stragglers: Sequence[Straggler]) -> float:
+def lost_share(state: TrackedJob, stragglers: Sequence[Straggler]) -> float:
     """The part of the job's remaining time that its stragglers cost: synchronous workers all wait
     for the slowest, at most for as long as it computes longer; of asynchronous ones each makes its
     own steps."""
@@ -245,7 +245,7 @@ def lost_share(state: JobState, stragglers: Sequence[Straggler]) -> float:
     return sum(1 - each.fraction for each in stragglers) / state.job.counts.workers
 
 
-def _why_not_now(state: JobState, now: float) -> str:
+def _why_not_now(state: TrackedJob, now: float) -> str:
     """Return why the job is not to be stopped now, whatever it would bring."""
     if state.job.rescale is RescaleRule.NEVER:
         return "optimus.dl/rescale is never"
@@ -260,6 +260,6 @@ def _why_not_now(state: JobState, now: float) -> str:
     return ""
 
 
-def _avoided(state: JobState, now: float) -> list[Avoided]:
+def _avoided(state: TrackedJob, now: float) -> list[Avoided]:
     """The nodes that are avoided now."""
     return [each for each in state.record.avoided if each.until > now]

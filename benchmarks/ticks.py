@@ -29,10 +29,10 @@ import urllib3
 from autoscaler.cluster import Caches
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
-from autoscaler.executor import Access, Rescales
+from autoscaler.executor import RescaleAccess, Rescales
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvents
+from autoscaler.profile.events import EventRecorder
 from autoscaler.profile.writer import ProfileRecorder
 from benchmarks.extender_throughput import pod_bodies
 from benchmarks.first_list import TOLERATIONS, node_bodies, rss_mb, wait_filled
@@ -333,11 +333,11 @@ class Calls:
 def controller_of(caches: Caches, calls: Calls, now: Callable[[], float]) -> Controller:
     """The controller of the autoscaler with its usual settings, but for the calls that it makes."""
     metrics = Metrics()
-    events = JobEvents(calls, metrics, now)
+    events = EventRecorder(calls, metrics, now)
     recorder = ProfileRecorder(calls, events, spacing_seconds=30.0, timer=now)
     # Logs have a benchmark of their own.
     logs = LogPoller(calls, readers=1, poll_seconds=1e9)
-    access = Access(cast("Any", calls), cast("Any", calls), recorder, events, logs)
+    access = RescaleAccess(cast("Any", calls), cast("Any", calls), recorder, events, logs)
     rescales = Rescales(access, RescaleConfig(fresh_seconds=30.0))
     decisions = DecisionConfig(
         policy_named("optimus"), Theorem1(), forecast_job, stale_seconds=1800.0

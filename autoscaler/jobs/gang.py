@@ -1,4 +1,4 @@
-"""What is observed of a job's pods."""
+"""Observes a job's pods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

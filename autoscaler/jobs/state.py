@@ -1,4 +1,4 @@
-"""What is held of one managed job: its record, its pods, its forecasts and its profile."""
+"""The state of one managed job: its record, its pods, its forecasts and its profile."""
 
 import dataclasses
 import logging
@@ -94,12 +94,12 @@ class Block(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing may begin for the job while this stands."""
+        """Return whether nothing may begin for the job while this stands."""
         return self.reason in _HOLDS
 
 
 class Blocks(tuple[Block, ...]):
-    """What blocks one job, most binding first. Immutable; ``with_text`` gives another."""
+    """The blocks of one job, most binding first. Immutable; ``with_text`` gives another."""
 
     __slots__ = ()
 
@@ -119,7 +119,7 @@ class Blocks(tuple[Block, ...]):
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """What holds for every job, in seconds."""
+    """Limits of every job, in seconds."""
 
     age_seconds: float = 600.0
     """A job that has run for longer is not rescaled without a checkpoint."""
@@ -132,7 +132,7 @@ class JobLimits:
 
 
 @dataclass(slots=True)
-class JobState:
+class TrackedJob:
     """One managed job."""
 
     training_job: TrainingJob
@@ -312,7 +312,7 @@ class JobState:
             self.job = job
 
     def _update_age(self) -> None:
-        """Of a job that ran before it was first seen only its status shows how long."""
+        """Note since when a job has run that ran before it was first seen, as its status says."""
         if self.is_new and self.gang.run is not None:
             starts = [self.gang.run_started_at, self.training_job.started_at]
             since = min((start for start in starts if start is not None), default=None)
@@ -373,7 +373,7 @@ class JobState:
 
     @property
     def was_fully_bound(self) -> bool:
-        """Whether all pods of this run had a node at some time."""
+        """Return whether all pods of this run had a node at some time."""
         return any(uid in self.record.gang_uids for uid in self.gang.uids)
 
     def running_seconds(self, at: float) -> float:
@@ -386,7 +386,8 @@ class JobState:
         return self.running_seconds(at) >= self.limits.age_seconds
 
     def has_unknown_past(self, at: float) -> bool:
-        """Whether it ran for long before it was first seen: all its pods may have had nodes."""
+        """Return whether it ran for long before it was first seen: all its pods may have had
+        nodes."""
         since = self.record.ran_since
         return since is not None and at - since >= self.limits.age_seconds
 
@@ -422,7 +423,8 @@ class JobState:
         )
 
     def awaits_checkpoint(self, at: float) -> bool:
-        """Whether the job is not moved before its next checkpoint: its wait for one timed out."""
+        """Return whether the job is not moved before its next checkpoint: its wait for one timed
+        out."""
         if (
             not self.record.checkpoint_missed
             or self.job.rescale is not RescaleRule.CHECKPOINT
@@ -435,17 +437,18 @@ class JobState:
 
     @property
     def saves_on_stop(self) -> bool:
-        """Whether it is trusted to save when it is stopped."""
+        """Return whether it is trusted to save when it is stopped."""
         return lifecycle.saves_on_stop(self.record, self.job.saves_on_stop)
 
     @property
     def watches_for_checkpoint(self) -> bool:
-        """Whether a decision hangs on the job's next checkpoint: its log is read first."""
+        """Return whether a decision hangs on the job's next checkpoint: its log is read first."""
         waits = self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
         return waits or self.record.checkpoint_missed
 
     def _may_train(self, at: float) -> bool:
-        """Whether its pods may train; a part of a gang that never was whole must have shown it."""
+        """Return whether its pods may train; a part of a gang that never was whole must have shown
+        it."""
         if self.gang.run is None:
             return False
         if self.gang.half_bound_since is None or self.was_fully_bound or self.has_unknown_past(at):
@@ -481,7 +484,7 @@ class JobState:
 
     @property
     def saved(self) -> SavedState:
-        """What the next autoscaler needs to continue."""
+        """Return what the next autoscaler needs to continue."""
         return SavedState(self.log.to_state(), self.record)
 
     @property
@@ -510,18 +513,18 @@ class JobState:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it does not train for the rescale in progress."""
+        """Return whether it does not train for the rescale in progress."""
         return self.rescale is not None and self.rescale.record.is_stopped
 
     @property
     def counts_as_stopped(self) -> bool:
-        """Whether it is stopped by what counts in the disruption budget."""
+        """Return whether it is stopped by what counts in the disruption budget."""
         rescale = self.rescale
         return self.is_stopped and rescale is not None and rescale.record.purpose.is_disruption
 
     def is_stuck(self, at: float) -> bool:
-        """Whether it has been stopped in one step of a rescale for longer than any step lasts by
-        itself: its pods do not end."""
+        """Return whether it has been stopped in one step of a rescale for longer than any step
+        lasts by itself: its pods do not end."""
         return (
             self.is_stopped
             and self.rescale is not None
@@ -530,7 +533,7 @@ class JobState:
 
     @property
     def awaits_stop(self) -> bool:
-        """Whether a rescale of it has begun and nothing has been done to it."""
+        """Return whether a rescale of it has begun and nothing has been done to it."""
         return self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
 
     @property
@@ -563,8 +566,8 @@ class JobState:
         return self.forecasts.progress(self.log.progress(now))
 
     def books(self) -> Books | None:
-        """What moving it has saved; ``None`` where it was never moved, or nothing is known. Worked
-        out again where a run has ended or a move was recorded."""
+        """Return what moving it has saved; ``None`` where it was never moved, or nothing is known.
+        Worked out again where a run has ended or a move was recorded."""
         record = self.record
         if not (record.rescales or record.profiled):
             return None
@@ -597,7 +600,7 @@ class JobState:
 
     @property
     def is_paused(self) -> bool:
-        """Whether its policy has paused it, or is about to."""
+        """Return whether its policy has paused it, or is about to."""
         record = None if self.rescale is None else self.rescale.record
         pause = record.pause if record is not None and record.pauses else self.pause
         return pause is PauseReason.POLICY
@@ -668,7 +671,8 @@ class JobState:
             self.record = lifecycle.counts_failed(self.record, failed)
 
     def run_start(self, at: float) -> RunStart | None:
-        """How its current run went on from the one before; ``None`` while that does not show."""
+        """Return how its current run went on from the one before; ``None`` while that does not
+        show."""
         start, run = self.progress(at).run_start, self.gang.run
         return start if start is not None and run is not None and start.run == run.name else None
 
@@ -710,7 +714,7 @@ class JobState:
             self.record = replace(self.record, rescaled_counts=(ended.before, self.job.counts))
 
 
-def begin_order(state: JobState) -> tuple[bool, float]:
+def begin_order(state: TrackedJob) -> tuple[bool, float]:
     """The order in which rescales begin."""
     if state.rescale is None:
         return True, 0.0

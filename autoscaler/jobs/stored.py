@@ -7,7 +7,8 @@ from optimus.kube.profiles import ProfileStatus, TrainingProfile
 
 
 class Shown(NamedTuple):
-    """What a profile should show, until an instant or until what it is made of is other values."""
+    """The status that a profile should show, until an instant or until it is made of other
+    values."""
 
     status: ProfileStatus
     inputs: tuple[object, ...]

@@ -159,7 +159,7 @@ def _index(pod: Pod) -> int:
     return pod.replica.index if pod.replica else 0
 
 
-class LogSource(NamedTuple):
+class _PodLog(NamedTuple):
     """One pod's log, and where its lines go."""
 
     log: ProgressLog
@@ -168,7 +168,7 @@ class LogSource(NamedTuple):
 
     @property
     def leads(self) -> bool:
-        """Whether it is its job's leading pod."""
+        """Return whether it is its job's leading pod."""
         return self.pod is self.run.pods[0]
 
     @property
@@ -183,10 +183,10 @@ class LogSource(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class LogReading:
+class _LogReading:
     """A read that is under way, or waits to be taken in."""
 
-    source: LogSource
+    source: _PodLog
     at: float
     answer: LogRead | Refused | Exception | None = None
     """``None`` while it is under way."""
@@ -196,7 +196,7 @@ class LogReading:
 
     @property
     def rank(self) -> float:
-        """What is taken in first has the lowest."""
+        """Return what is taken in first has the lowest."""
         return self.at + self.size / _BYTES_PER_SECOND
 
     @property
@@ -206,14 +206,14 @@ class LogReading:
 
 
 class _Behind(NamedTuple):
-    """Where the reading of a log was when it ended at its limit for the first time in a row."""
+    """The position of a log's reading when it ended at its limit for the first time in a row."""
 
     read_at: float
     line_at: float
 
 
 class _LogEnd(NamedTuple):
-    """How many lines are read of a log that is too large, and until when."""
+    """The number of lines that are read of a log that is too large, and until when."""
 
     lines: int
     until: float
@@ -223,7 +223,7 @@ class _LogEnd(NamedTuple):
 class _LastReads:
     """The last reads of a run that is about to end."""
 
-    reads: list[LogReading]
+    reads: list[_LogReading]
     ticks: int = 0
 
 
@@ -249,28 +249,28 @@ class LogPoller:
         """The readers, which others may use for single reads."""
         self._changed = Condition()
         """Guards what the readers change: the six that follow."""
-        self._queue: deque[LogSource] = deque()
+        self._queue: deque[_PodLog] = deque()
         """What is to be read next."""
         self._read_at: dict[str, float] = {}
         """By a pod's UID, when its last read began."""
-        self._under_way: list[LogReading] = []
-        self._done: list[LogReading] = []
+        self._under_way: list[_LogReading] = []
+        self._done: list[_LogReading] = []
         self._silent_until: dict[str, float] = {}
         """Until when a node is not asked, by its name."""
         self._sizes = Counter[str]()
         """What the reads that wait take, by namespace."""
-        self._waiting: list[LogReading] = []
+        self._waiting: list[_LogReading] = []
         """What was read and is not taken in yet."""
         self._behind: dict[str, _Behind] = {}
         """By a pod's UID; likewise ``_ends``."""
         self._ends: dict[str, _LogEnd] = {}
         self._polled: tuple[tuple[ProgressLog, JobRun], ...] = ()
-        self._running: dict[str, LogSource] = {}
+        self._running: dict[str, _PodLog] = {}
         self._leading_since: dict[str, float] = {}
         """Since when the leading pods have been known to run."""
         self._uids: dict[tuple[str, str], str] = {}
         """By namespace and name, the UID of the pod that has it now."""
-        self._ended: dict[str, tuple[LogSource, float]] = {}
+        self._ended: dict[str, tuple[_PodLog, float]] = {}
         self._last: dict[str, _LastReads] = {}
         self._last_read_seconds = self._last_seconds_left = last_read_seconds
         self._take_seconds_left = _TAKE_SECONDS
@@ -297,7 +297,7 @@ class LogPoller:
             if self._ended or not _are_same(polled, self._polled):
                 self._polled = polled
                 self._update_sources(
-                    {pod.uid: LogSource(log, run, pod) for log, run in polled for pod in run.read}
+                    {pod.uid: _PodLog(log, run, pod) for log, run in polled for pod in run.read}
                 )
         self._take_in()
         with self._changed:
@@ -308,7 +308,8 @@ class LogPoller:
             self._take_in()
 
     def lag_seconds(self, now: float) -> float:
-        """How long ago the leading pod was read that has waited longest; 0 while there is none."""
+        """Return how long ago the leading pod was read that has waited longest; 0 while there is
+        none."""
         with self._changed:
             seen = [self._read_at.get(uid, since) for uid, since in self._leading_since.items()]
         return max((now - at for at in seen), default=0.0)
@@ -321,7 +322,7 @@ class LogPoller:
 
     # --- what is to be read
 
-    def _update_sources(self, running: dict[str, LogSource]) -> None:
+    def _update_sources(self, running: dict[str, _PodLog]) -> None:
         """Note which pods run and which have ended.
 
         A pod whose name another one has by now is dropped: the API server reads that one's log.
@@ -349,13 +350,13 @@ class LogPoller:
             node: until for node, until in self._silent_until.items() if until > self._now
         }
 
-    def _due(self, awaited: Collection[str]) -> list[LogSource]:
+    def _due(self, awaited: Collection[str]) -> list[_PodLog]:
         """Return what is to be read, in order; not more than the readers may get to."""
         known = (*self._under_way, *self._done, *self._waiting)
         busy = {read.source.run.name for read in (*self._done, *self._waiting)}
         busy |= {read.source.pod.uid for read in known}
 
-        def is_busy(source: LogSource) -> bool:
+        def is_busy(source: _PodLog) -> bool:
             return source.pod.uid in busy or source.run.name in busy
 
         due_at = self._now - self._poll_seconds
@@ -373,7 +374,7 @@ class LogPoller:
         ended = [source for source, _ in self._ended.values() if not is_busy(source)]
         return ended + [sources[number] for *_, number in first]
 
-    def _range_of(self, source: LogSource) -> tuple[float | None, int | None]:
+    def _range_of(self, source: _PodLog) -> tuple[float | None, int | None]:
         """Since when a log is to be read, and how many of the last lines; ``None``: all."""
         end = self._ends.get(source.pod.uid)
         if end is not None and self._now >= end.until:
@@ -397,7 +398,7 @@ class LogPoller:
 
     def _begin(self) -> None:
         """Begin the reads of the queue that may begin."""
-        held_back = deque[LogSource]()
+        held_back = deque[_PodLog]()
         while self._queue and len(self._under_way) < self._readers:
             source = self._queue.popleft()
             if self._may_ask(source.node) and self._has_room(source.namespace):
@@ -406,17 +407,17 @@ class LogPoller:
                 held_back.append(source)
         self._queue.extendleft(reversed(held_back))
 
-    def _submit(self, source: LogSource) -> LogReading:
+    def _submit(self, source: _PodLog) -> _LogReading:
         since, last_lines = self._range_of(source)
         self._ended.pop(source.pod.uid, None)
         self._read_at[source.pod.uid] = self._now
-        reading = LogReading(source, self._now)
+        reading = _LogReading(source, self._now)
         self._under_way.append(reading)
         self.pool.submit(self._read, reading, since, last_lines)
         return reading
 
-    def _read(self, reading: LogReading, since: float | None, last_lines: int | None) -> None:
-        """In a reader's thread: read one log, then begin what is next."""
+    def _read(self, reading: _LogReading, since: float | None, last_lines: int | None) -> None:
+        """Read one log in a reader's thread, then begin what is next."""
         source = reading.source
         answer: LogRead | Refused | Exception
         try:
@@ -485,7 +486,7 @@ class LogPoller:
             with self._changed:
                 others = (each for last in self._last.values() for each in last.reads)
                 hanging = {each.source.node for each in others if each.answer is None}
-                sources = [LogSource(log, run, pod) for pod in run.read]
+                sources = [_PodLog(log, run, pod) for pod in run.read]
                 asked = [
                     each
                     for each in sources
@@ -507,7 +508,7 @@ class LogPoller:
         del self._last[run.name]
         return True
 
-    def _take(self, reading: LogReading) -> None:
+    def _take(self, reading: _LogReading) -> None:
         """Take in one read, unless its pod's name is another one's by now."""
         began, answer, (log, run, pod) = self._timer(), reading.answer, reading.source
         try:
@@ -532,7 +533,7 @@ class LogPoller:
             with self._changed:
                 self._sizes[pod.namespace] -= reading.size
 
-    def _is_followed(self, reading: LogReading, answer: LogRead) -> bool:
+    def _is_followed(self, reading: _LogReading, answer: LogRead) -> bool:
         """Note whether there is more to be read; false where the log prints more than can be: its
         end is read next, instead of these lines."""
         uid = reading.source.pod.uid
@@ -562,7 +563,8 @@ class LogPoller:
 def _are_same(
     runs: Sequence[tuple[ProgressLog, JobRun]], before: Sequence[tuple[ProgressLog, JobRun]]
 ) -> bool:
-    """Whether these are the very same runs: mostly no job's pods change between two polls."""
+    """Return whether these are the very same runs: mostly no job's pods change between two
+    polls."""
     return len(runs) == len(before) and all(
         run is run_before and log is log_before
         for (log, run), (log_before, run_before) in zip(runs, before, strict=True)

@@ -49,7 +49,7 @@ class _Process(NamedTuple):
 
 @dataclass(slots=True)
 class _Round:
-    """Where the reading of one job is."""
+    """The state of the reading of one job."""
 
     began_at: float = float("-inf")
     pending: deque[Pod] = field(default_factory=deque)

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.metrics import Metrics
 from optimus.jobs import alternating
 from optimus.kube.contract import WORKLOAD_PROFILE_KIND
@@ -68,7 +68,7 @@ class Workloads(Protocol):
 
 
 class _Waiting(msgspec.Struct):
-    """What is to be written to one profile."""
+    """The runs that are to be written to one profile."""
 
     runs: dict[str, EarlierRun] = {}
     refusals: int = 0
@@ -94,7 +94,7 @@ class WorkloadRecorder:
         self._retry_at = self._expire_at = 0.0
         self._said = ""
 
-    def note(self, state: JobState, now: float) -> None:
+    def note(self, state: TrackedJob, now: float) -> None:
         """Take in a job's run where it has shown something new that others can use."""
         workload, reached = state.job.workload, _reached(state)
         if workload is None or reached <= state.record.shared:
@@ -119,7 +119,8 @@ class WorkloadRecorder:
                 del runs[next(iter(runs))]
 
     def _may_wait(self, namespace: str, workload: str) -> bool:
-        """Whether there is room for one more run, in memory and among the namespace's names."""
+        """Return whether there is room for one more run, in memory and among the namespace's
+        names."""
         if (namespace, workload) in self.waiting:
             return True
         of_namespace = sum(name == namespace for name, _ in self.waiting)
@@ -214,7 +215,7 @@ class WorkloadRecorder:
                 del self.waiting[key]
 
 
-def _reached(state: JobState) -> Shared:
+def _reached(state: TrackedJob) -> Shared:
     if state.training_job.outcome is not None:
         return Shared.END
     if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:

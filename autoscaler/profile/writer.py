@@ -11,8 +11,8 @@ import msgspec
 from cachetools import TTLCache
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.state import JobState
-from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, JobEvent, JobEvents
+from autoscaler.jobs.state import TrackedJob
+from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, EventRecorder, JobEvent
 from autoscaler.profile.status import status_of, unmanaged_conditions, urgent
 from optimus.jobs import alternating
 from optimus.kube.contract import Phase
@@ -49,7 +49,7 @@ class ProfileRecorder:
     def __init__(
         self,
         profiles: Profiles,
-        events: JobEvents,
+        events: EventRecorder,
         *,
         spacing_seconds: float,
         instance: str = "",
@@ -68,7 +68,7 @@ class ProfileRecorder:
             MOST_REFUSED, REFUSED_SECONDS, timer=timer
         )
 
-    def report(self, state: JobState, now: float) -> None:
+    def report(self, state: TrackedJob, now: float) -> None:
         """Tell what is new, and write the job's profile if it shows something new or is old."""
         if state.profile.discarded:
             return
@@ -85,7 +85,7 @@ class ProfileRecorder:
                 return
         self.store(state, now, status)
 
-    def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
+    def store(self, state: TrackedJob, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""
         if state.job.uid in self._refused_lately or state.profile.superseded_by is not None:
             return False
@@ -128,7 +128,7 @@ class ProfileRecorder:
                 self._refused_lately[state.job.uid] = None
         return False
 
-    def discard(self, state: JobState) -> None:
+    def discard(self, state: TrackedJob) -> None:
         """Delete the profile of a job that is not managed: its pause for a gang is over."""
         profile = state.profile.stored
         if profile is None:
@@ -141,7 +141,7 @@ class ProfileRecorder:
             self._events.retry_later(state.training_job, "LeftAlone")
 
     def _write(
-        self, state: JobState, profile: TrainingProfile, status: ProfileStatus
+        self, state: TrackedJob, profile: TrainingProfile, status: ProfileStatus
     ) -> Written | Refused:
         outcome = self._profiles.write_status(profile, status)
         if isinstance(outcome, Refused) and outcome.kind is ErrorKind.CONFLICT:
@@ -160,14 +160,14 @@ class ProfileRecorder:
             state.profile.stored = msgspec.structs.replace(profile, resource_version=version)
         return outcome
 
-    def _is_newer(self, state: JobState, profile: TrainingProfile) -> bool:
-        """Whether the profile stores what this state does not know: it is another instance's, or
-        the state was made from an older copy and has written nothing yet."""
+    def _is_newer(self, state: TrackedJob, profile: TrainingProfile) -> bool:
+        """Return whether the profile stores what this state does not know: it is another
+        instance's, or the state was made from an older copy and has written nothing yet."""
         if profile.status == ProfileStatus():
             return False
         return state.profile.written_at is None or profile.status.written_by != self._instance
 
-    def _create(self, state: JobState, now: float) -> TrainingProfile | None:
+    def _create(self, state: TrackedJob, now: float) -> TrainingProfile | None:
         if (
             state.profile.name_taken_at is not None
             and now - state.profile.name_taken_at < _NAME_TAKEN_SECONDS

@@ -1,4 +1,4 @@
-"""What the page draws of one job: its losses with the fitted curve, and its speed over counts."""
+"""Charts of one job: its losses with the fitted curve, and its speed over counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ class SpeedChart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
-    """What a goal is about, as losses."""
+    """The quantity that a goal is about, as losses."""
 
     losses: tuple[LossPoint, ...]
     goal: LossGoal | None

@@ -8,7 +8,7 @@ from autoscaler.assembly import ClusterAccess, ControllerConfig, Process, assemb
 from autoscaler.controller import Clock, Timing
 from autoscaler.decide import DecisionConfig
 from autoscaler.executor import LastReads
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
@@ -176,7 +176,7 @@ class ControllerHarness:
                 return
         raise AssertionError(f"it does not hold within {seconds} s: {self.cluster.events}")
 
-    def state(self, name: str = "a") -> JobState:
+    def state(self, name: str = "a") -> TrackedJob:
         """What the controller knows of a job."""
         return self.controller.managed.states[f"uid-{name}"]
 
