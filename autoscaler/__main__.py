@@ -12,9 +12,15 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from autoscaler.assembly import ClusterAccess, ControllerConfig, Process, assemble
 from autoscaler.cluster import Caches
-from autoscaler.controller import Clock, Controller, Timing
+from autoscaler.controller import (
+    Clock,
+    ClusterAccess,
+    Controller,
+    ControllerConfig,
+    Process,
+    Timing,
+)
 from autoscaler.decide import DecisionConfig
 from autoscaler.jobs.managed import Holds
 from autoscaler.leadership import (
@@ -359,13 +365,13 @@ def _controller(
         Clock(),
         logs.poller,
         logs.rotation,
+        logs.last_words,
         logs.poller,
         reports.page,
         reports.instance,
         settings.dry_run,
-        logs.last_words,
     )
-    return assemble(access, config, process)
+    return Controller(access, config, process)
 
 
 def _eligibility_config(settings: Settings) -> EligibilityConfig:

@@ -4,8 +4,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
 
-from autoscaler.assembly import ClusterAccess, ControllerConfig, Process, assemble
-from autoscaler.controller import Clock, Timing
+from autoscaler.controller import (
+    Clock,
+    ClusterAccess,
+    Controller,
+    ControllerConfig,
+    Process,
+    Timing,
+)
 from autoscaler.decide import DecisionConfig
 from autoscaler.executor import LastReads
 from autoscaler.jobs.state import TrackedJob
@@ -127,7 +133,7 @@ class ControllerHarness:
         )
         settings = ClusterSettings(decision_config.settings)
         detection = StragglerConfig() if stragglers is None else stragglers.detection
-        self.controller = assemble(
+        self.controller = Controller(
             access,
             ControllerConfig(
                 decision_config, config, self._timing, settings, 5, self._preemption, stragglers
@@ -137,11 +143,11 @@ class ControllerHarness:
                 Clock(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),
                 logs,
                 WorkerRotation(cluster, detection, logs.pool),
+                LastWords(cluster, AtOnce()),
                 self._last_reads or logs,
                 self.page,
                 self._instance,
                 self._dry_run,
-                LastWords(cluster, AtOnce()),
             ),
         )
 

@@ -112,7 +112,7 @@ def found(harness: ControllerHarness) -> str:
 
 
 def replacer_of(harness: ControllerHarness) -> StragglerReplacer:
-    replacer = harness.controller._components.stragglers
+    replacer = harness.controller._stragglers
     assert replacer is not None
     return replacer
 
