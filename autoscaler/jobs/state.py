@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from enum import Enum
 from operator import is_
 from typing import Final, NamedTuple, Self
 
@@ -59,11 +59,9 @@ _COMPARE_SECONDS: Final = 15.0
 _BOOKS_SECONDS: Final = 15.0
 """Training after which a job's books are worked out again."""
 
-_MEASURED_AGAIN_SECONDS: Final = 60.0
-"""How long after a profiling run that could not begin the next one may; doubled by each that
-follows. Default: a young job still has time for its runs, and a refusal that lasts costs little."""
-
-_MOST_DOUBLED: Final = 10
+_MEASURED_AGAIN_SECONDS: Final = 120.0
+"""How long after a profiling run that could not begin the next one may. Default: a young job still
+has time for its runs, and a refusal that lasts costs little."""
 
 _MOST_GANG_UIDS: Final = 16
 """Maximum number of UIDs kept of a gang: enough to recognise it when it has lost some pods."""
@@ -72,16 +70,20 @@ _NOT_BEGUN: Final = (Step.CHECKPOINT, Step.SUSPEND)
 
 
 class BlockReason(Enum):
-    """Why a job does not run, or is not changed."""
+    """Why a job does not run, or is not changed, the most binding first; the value is what would
+    end that."""
 
-    PAUSED = auto()  # by its user
-    RECOMMENDED = auto()  # it is only said what would be decided
-    BRAKED = auto()  # the books of jobs that have ended speak against moving it
-    NO_NODES = auto()  # its pods wait for nodes, or are missing
-    NO_GANG_WAITS = auto()  # the gang for which it was to be paused has its nodes
-    STRAGGLER = auto()  # one worker is far slower than the others
+    PAUSED = "its user removes optimus.dl/pause"
+    RECOMMENDED = "its user or the operator lets its counts be changed"
+    BRAKED = (
+        "once the cause is found, delete the TrainingProfiles of those jobs to let Optimus go on"
+    )
+    NO_NODES = "nodes have room for all its pods"
+    NO_GANG_WAITS = "its pause for a gang that has its nodes is withdrawn"
+    STRAGGLER = "all its workers are about as fast"
 
 
+_ORDER: Final = list(BlockReason)
 _RECOMMENDS: Final = (BlockReason.RECOMMENDED, BlockReason.BRAKED)
 _HOLDS: Final = (BlockReason.PAUSED, *_RECOMMENDS)
 
@@ -110,7 +112,7 @@ class Blocks(tuple[Block, ...]):
             return self
         others = [block for block in self if block.reason is not reason]
         added = [Block(reason, text)] if text else []
-        return Blocks(sorted([*others, *added], key=lambda block: block.reason.value))
+        return Blocks(sorted([*others, *added], key=lambda block: _ORDER.index(block.reason)))
 
     def text(self, reason: BlockReason) -> str:
         """The sentence of a reason; empty where the job is not blocked by it."""
@@ -183,17 +185,8 @@ class TrackedJob:
     measured_again_at: float = -math.inf
     """When it may be moved to be measured again, after such a move could not begin."""
 
-    not_measured: int = 0
-    """How many such moves in a row could not begin."""
-
     goal_changed: bool = False
     """Whether its user has set another goal since the rescale in progress began."""
-
-    checkpoint_at: float | None = None
-    """The last checkpoint of a job whose wait for one timed out, by the kubelet's clock; minus
-    infinity before its first."""
-
-    checkpoint_seen_at: float | None = None
 
     marked_since: float | None = None
     """When the mark of another instance was first seen on it."""
@@ -236,7 +229,6 @@ class TrackedJob:
         per_server = observation.per_server.get(self.job.uid, 0)
         if per_server != self.job.per_server:
             self.job = replace(self.job, per_server=per_server)
-        self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         seen = self.training_job, pods, observation.node_kinds, self.rescale is None
         gang = self.gang
@@ -398,17 +390,6 @@ class TrackedJob:
             and at - self.completion_requested_at >= self.limits.completion_seconds
         )
 
-    def _update_checkpoint(self, at: float) -> None:
-        if not self.record.checkpoint_missed:
-            return
-        progress = self.progress(at)
-        latest = progress.checkpoint_at or -math.inf
-        if progress.checkpoint_at is not None and progress.checkpoint_since is None:
-            return  # the log is read behind: its age is unknown
-        if self.checkpoint_at is not None and latest > self.checkpoint_at:
-            self.checkpoint_seen_at = at
-        self.checkpoint_at = latest
-
     def must_wait_for_checkpoint(self, record: RescaleRecord, at: float) -> bool:
         """Return whether this rescale has to wait for a checkpoint now.
 
@@ -432,8 +413,9 @@ class TrackedJob:
             or not self._may_train(at)
         ):
             return False
-        interval_seconds = self.progress(at).read_interval_seconds
-        return awaits_next_checkpoint(self.checkpoint_seen_at, at, interval_seconds)
+        progress = self.progress(at)
+        since, interval_seconds = progress.checkpoint_since, progress.read_interval_seconds
+        return awaits_next_checkpoint(since, at, interval_seconds)
 
     @property
     def saves_on_stop(self) -> bool:
@@ -688,8 +670,7 @@ class TrackedJob:
         if not rescale.purpose.measures:
             return
         self.record = lifecycle.not_profiled(self.record, rescale.target)
-        self.measured_again_at = at + _MEASURED_AGAIN_SECONDS * 2.0**self.not_measured
-        self.not_measured = min(self.not_measured + 1, _MOST_DOUBLED)
+        self.measured_again_at = at + _MEASURED_AGAIN_SECONDS
 
     def rescale_ended(self, end: End, at: float, start: RunStart | None = None) -> None:
         """Record how a rescale ended; ``start`` is how the job went on after it, where seen."""
@@ -707,7 +688,6 @@ class TrackedJob:
             price_seconds = end.price_seconds - end.redone_seconds
             end = replace(end, price_seconds=price_seconds, redone_seconds=0.0)
         ended = ended_rescale(end, at)
-        self.not_measured = 0 if ended.happened else self.not_measured
         self.record = lifecycle.rescale_ended(self.record, ended)
         if end.record.in_place and end.outcome is Outcome.ABANDONED:
             # Refused half-way: no counts of its user's.

@@ -197,8 +197,7 @@ _OF_STATE: Final[dict[str, _EventRow]] = {
         lambda view: view.state.blocks.text(BlockReason.BRAKED),
         lambda view: (
             f"{view.state.blocks.text(BlockReason.BRAKED)}; counts are only recommended now;"
-            " once the cause is found, delete the TrainingProfiles of those jobs to let"
-            " Optimus go on"
+            f" {BlockReason.BRAKED.value}"
         ),
     ),
     "Ended": _EventRow(
