@@ -70,17 +70,15 @@ _NOT_BEGUN: Final = (Step.CHECKPOINT, Step.SUSPEND)
 
 
 class BlockReason(Enum):
-    """Why a job does not run, or is not changed, the most binding first; the value is what would
-    end that."""
+    """Why a job does not run, or is not changed, the most binding first; the value is until when
+    that lasts."""
 
-    PAUSED = "its user removes optimus.dl/pause"
-    RECOMMENDED = "its user or the operator lets its counts be changed"
-    BRAKED = (
-        "once the cause is found, delete the TrainingProfiles of those jobs to let Optimus go on"
-    )
-    NO_NODES = "nodes have room for all its pods"
-    NO_GANG_WAITS = "its pause for a gang that has its nodes is withdrawn"
-    STRAGGLER = "all its workers are about as fast"
+    PAUSED = "until its user removes the annotation"
+    RECOMMENDED = "until its user and the operator let counts be changed"
+    BRAKED = "until you have found the cause, and delete the TrainingProfiles of those jobs"
+    NO_NODES = "until nodes have room for all its pods"
+    NO_GANG_WAITS = "until its pause is withdrawn"
+    STRAGGLER = "until its workers are about as fast"
 
 
 _ORDER: Final = list(BlockReason)
@@ -98,6 +96,9 @@ class Block(NamedTuple):
     def holds(self) -> bool:
         """Return whether nothing may begin for the job while this stands."""
         return self.reason in _HOLDS
+
+    def __str__(self) -> str:
+        return f"{self.text}, {self.reason.value}"
 
 
 class Blocks(tuple[Block, ...]):

@@ -196,7 +196,7 @@ _OF_STATE: Final[dict[str, _EventRow]] = {
     "NotMoved": _EventRow(
         lambda view: view.state.blocks.text(BlockReason.BRAKED),
         lambda view: (
-            f"{view.state.blocks.text(BlockReason.BRAKED)}; counts are only recommended now;"
+            f"{view.state.blocks.text(BlockReason.BRAKED)}; counts are only recommended"
             f" {BlockReason.BRAKED.value}"
         ),
     ),

@@ -332,7 +332,8 @@ def _decided_reason(state: TrackedJob, now: float) -> str:
     if state.decision is not None:
         if state.decision.recommended is not None:
             return str(state.decision.recommended)
-        return state.held or f"{state.decision.reason}{_prospects(state)}"
+        held = next((str(each) for each in state.blocks if each.holds), "")
+        return held or f"{state.decision.reason}{_prospects(state)}"
     return str(state.forecasts.current) if isinstance(state.forecasts.current, NotReady) else ""
 
 
