@@ -5,9 +5,8 @@ the work for one job is logged and counted; it costs that job one tick and affec
 """
 
 import logging
-import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -107,9 +106,8 @@ class Timing:
     """When and of which jobs nothing may begin."""
     cache_age_limit_seconds: float = 120.0
     """Nothing begins while some cache has heard nothing for longer."""
-    rescale_seconds: float = 20.0
-    """How long one tick advances rescales; the others come first in the next. One call may take
-    some 10 s where the API server hangs."""
+    rescale_seconds: float = 5.0
+    """How long one tick advances rescales; the others come first in the next."""
     log_seconds: float = 0.25
     """How long one tick waits for logs. On a small cluster all are read by then; on a large one the
     readers go on between the ticks."""
@@ -356,45 +354,33 @@ class Controller:
         part = limits.cluster.of(len(jobs)) / max(namespaces, 1)
         budget = DisruptionBudget(jobs, limits, self._stopped_time.note(stopped, part, now))
         for state in self.managed:
-            stuck = state.is_stuck(now)
-            budget.note(state.job, is_stopped=state.counts_as_stopped, is_stuck=stuck)
+            self._count(state, budget, now)
         first, began = self._not_reached, self._clock.timer()
-        waiting = sorted(
+        in_order = sorted(
             self.managed, key=lambda state: (state.job.uid not in first, *begin_order(state))
         )
-        free = self._decider.headroom(self.managed.states, observation)
-        reached, spent = set[str](), defaultdict[str, float](float)
-        most_seconds = self._namespace_seconds(waiting)
-        for state in waiting:
-            at, namespace = self._clock.timer(), state.job.key.namespace
-            if at - began > self._timing.rescale_seconds:
+        free, reached = self._decider.headroom(self.managed.states, observation), set[str]()
+        for state in alternating(in_order, _namespace_of):
+            if self._clock.timer() - began > self._timing.rescale_seconds:
                 break
-            if spent[namespace] > most_seconds:
-                continue
             reached.add(state.job.uid)
             with self._guard("rescale", state):
                 if may_begin:
                     self._restart_if_changed(state, now)
                     self._take_back_if_half_bound(state, now)
                 if state.rescale is not None:
-                    purpose = state.rescale.record.purpose
-                    in_place = state.rescale.record.in_place
-                    allowed = in_place or budget.allows(state.job, purpose)
+                    record = state.rescale.record
+                    allowed = record.in_place or budget.allows(state.job, record.purpose)
                     state.may_stop = may_begin and allowed
                     self._rescales.advance(state, observation, free, now)
-                    stuck = state.is_stuck(now)
-                    budget.note(state.job, is_stopped=state.counts_as_stopped, is_stuck=stuck)
-            spent[namespace] += self._clock.timer() - at
-        self._not_reached = frozenset(
-            state.job.uid for state in waiting if state.job.uid not in reached
-        )
+                    self._count(state, budget, now)
+        self._not_reached = frozenset(self.managed.states.keys() - reached)
         self._alive()
 
-    def _namespace_seconds(self, states: Iterable[TrackedJob]) -> float:
-        """Return how long the rescales of one namespace may take in a tick: each step is several
-        calls, and where others have rescales, too, those wait for the end of the tick."""
-        moving = {state.job.key.namespace for state in states if state.rescale is not None}
-        return self._timing.tick_seconds if len(moving) > 1 else math.inf
+    @staticmethod
+    def _count(state: TrackedJob, budget: DisruptionBudget, now: float) -> None:
+        stuck = state.is_stuck(now)
+        budget.note(state.job, is_stopped=state.counts_as_stopped, is_stuck=stuck)
 
     def _request_completion(self, observation: Observation, now: float) -> None:
         """Request jobs that have met their goal to end, where their users want that. What takes
