@@ -14,14 +14,12 @@ from cachetools import TTLCache
 from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.metrics import Metrics
 from autoscaler.profile.status import deadline_text, declared_end
-from optimus.jobs import NO_COUNTS, AtTarget, LossGoal, RescaleRule, goal_text
+from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, goal_text
 from optimus.kube.contract import Annotation
 from optimus.kube.events import EventType, Subject
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
-from optimus.models.forecast import goal_from_earlier
-from optimus.models.prior import samples_of
 from optimus.progress.types import RunStart
 from optimus.rescale.words import End, Notice, Notify, Outcome, PauseReason
 
@@ -38,7 +36,7 @@ _NORMAL: Final = frozenset(
         *("Rescaling", "Rescaled", "Resumed", "RescaleEnded", "Paused", "SuspendedAtTarget"),
         *("Preempted", "Preempting", "LimitsCarriedOver", "SavesOnStop", "Recommended"),
         *("QuotaReached", "KindReleased", "GoalMet", "Ended"),
-        *("EarlierRunsDropped", "EarlierRunsUsed"),
+        *("EarlierRunsDropped"),
     }
 )
 """Reasons of Events that are no warnings."""
@@ -127,24 +125,6 @@ def _earlier_runs_dropped(view: _View) -> str:
     return f"{record.differs}; earlier runs are not used any more, {then}"
 
 
-def _earlier_runs_used(view: _View) -> str:
-    state, earlier = view.state, view.state.forecasts.earlier
-    runs, samples = len(earlier.earlier), samples_of(earlier.earlier)
-    counts = len({sample.counts for sample in samples})
-    of_runs = f"{runs} earlier run{'s' if runs != 1 else ''} of workload {state.job.workload}"
-    parts = [f"from {of_runs}: {len(samples)} speed samples at {counts} pairs of counts"]
-    goal = state.job.goal
-    if isinstance(goal, LossGoal):
-        expected = goal_from_earlier(state.progress(view.at), goal)
-        if expected is not None:
-            (time_to_goal, unit) = expected
-            low, high = time_to_goal.low, time_to_goal.high
-            parts.append(f"its goal is expected after {low:.4g} to {high:.4g} {unit}")
-    if earlier.speed_is_known:
-        parts.append("its speed is not profiled")
-    return "; ".join(parts)
-
-
 class _EventRow(NamedTuple):
     """When an Event of a reason is put on a job, and what it says."""
 
@@ -207,10 +187,6 @@ _OF_STATE: Final[dict[str, _EventRow]] = {
         lambda view: f"ended {view.status.books.text}" if view.status.books else "",
     ),
     "EarlierRunsDropped": _EventRow(lambda view: view.state.record.differs, _earlier_runs_dropped),
-    "EarlierRunsUsed": _EventRow(
-        lambda view: bool(view.state.forecasts.earlier.earlier) and not view.state.record.differs,
-        _earlier_runs_used,
-    ),
 }
 
 

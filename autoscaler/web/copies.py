@@ -65,6 +65,11 @@ class JobCopy(NamedTuple):
     failure: str = ""
     """Why its pods do not run as they should, where no profile says so."""
 
+    @property
+    def reason(self) -> str:
+        """Why it is where it is: by its profile, its pods or the training operator."""
+        return self.status.reason or self.failure or self.message
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopy:

@@ -178,7 +178,7 @@ class Details:
         return JobDetail(
             at=copy.at,
             row=row_of(found),
-            reason=status.reason or found.failure or found.message,
+            reason=found.reason,
             left_alone="" if job is None else job.left_alone or "",
             facts=[] if job is None else _facts(job, found),
             charts=curve_charts(job, progress, forecast) if known and job and progress else [],

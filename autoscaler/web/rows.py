@@ -128,7 +128,7 @@ def row_of(copy: JobCopy) -> JobRow:
         outlook=outlook_of(copy),
         ends_at=_end(copy, remaining, decided_at),
         action=_action(copy),
-        reason=(status.reason or copy.failure or copy.message)[:_LONGEST],
+        reason=copy.reason[:_LONGEST],
         waits=waits,
         needs=needs[:_LONGEST],
         rank=rank,
@@ -142,7 +142,7 @@ def row_of(copy: JobCopy) -> JobRow:
 def _needs(copy: JobCopy, phase: str, waits: Waits | None) -> tuple[int, str]:
     """Return how urgently somebody has to look at a job, and why."""
     status = copy.status
-    reason, outlook = status.reason or copy.failure or copy.message, outlook_of(copy)
+    reason, outlook = copy.reason, outlook_of(copy)
     if phase in _ENDED:
         return (2, reason or "it has failed") if phase == Phase.FAILED else (0, "")
     is_late = any(part in status.deadline for part in ("at risk", "no counts meet", "has passed"))
