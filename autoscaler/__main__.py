@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from autoscaler.cluster import Caches
 from autoscaler.controller import (
@@ -125,9 +125,9 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         _caches(settings, client, eligibility) as caches,
         _page(settings, leadership, client) as page,
     ):
-        reports = _Reports(instance, metrics, page)
-        logs = _Logs(poller, rotation, LastWords(LogReader(client), poller.pool))
-        controller = _controller(settings, client, caches, logs, reports)
+        logs = poller, rotation, LastWords(LogReader(client), poller.pool), poller
+        process = Process(metrics, Clock(), *logs, page, instance, settings.dry_run)
+        controller = _controller(settings, client, caches, process)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
             gauge.set_function(partial(_silent_seconds, cache))
@@ -137,8 +137,14 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         )
         with HealthServer(InTurns(app), *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
-            standby = _Standby(caches, page, settings.tick_seconds)
-            return _loop(settings, controller, standby, leadership, stopping)
+            if not _wait_synced(caches, stopping):
+                return 0
+            leadership.start()  # not before: an instance with cold caches could not act
+            try:
+                standby = _Standby(caches, page, settings.tick_seconds)
+                return _act(settings, controller, standby, leadership, stopping)
+            finally:
+                leadership.stop()
 
 
 @contextmanager
@@ -164,20 +170,11 @@ def _page(
         yield feed
 
 
-class _Reports(NamedTuple):
-    """The name by which this instance is known, and the ways to observe it."""
-
-    instance: str
-    metrics: Metrics
-    page: PageFeed | None
-
-
 class _Standby:
     """Shows on the page what the profiles have, while another instance acts."""
 
     def __init__(self, caches: Caches, page: PageFeed | None, tick_seconds: float) -> None:
-        self.caches = caches
-        self._page, self._tick_seconds = page, tick_seconds
+        self._caches, self._page, self._tick_seconds = caches, page, tick_seconds
         self._shown_at = -math.inf
 
     def show(self) -> None:
@@ -189,17 +186,9 @@ class _Standby:
             return
         self._shown_at = time.monotonic()
         try:
-            self._page.take(copy_of_profiles(self.caches.observe(time.time())))
+            self._page.take(copy_of_profiles(self._caches.observe(time.time())))
         except Exception:  # noqa: BLE001 - a fault of the page must not end a standby
             _LOG.exception("the page was not brought up to date")
-
-
-class _Logs(NamedTuple):
-    """The readers of logs."""
-
-    poller: LogPoller
-    rotation: WorkerRotation
-    last_words: LastWords
 
 
 def _caches(settings: Settings, client: Client, eligibility: EligibilityConfig) -> Caches:
@@ -227,22 +216,6 @@ def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership |
     )
     store = LeaseStore(own, settings.leader_lease)
     return Leadership(Election(store, instance, fence, config=config))
-
-
-def _loop(
-    settings: Settings,
-    controller: Controller,
-    standby: _Standby,
-    leadership: Leadership | OnlyInstance,
-    stopping: threading.Event,
-) -> int:
-    if not _wait_synced(standby.caches, stopping):
-        return 0
-    leadership.start()  # not before: an instance with cold caches could not act
-    try:
-        return _act(settings, controller, standby, leadership, stopping)
-    finally:
-        leadership.stop()
 
 
 def _wait_synced(caches: Caches, stopping: threading.Event) -> bool:
@@ -304,13 +277,7 @@ def _once(settings: Settings, controller: Controller, stopping: threading.Event)
         waited_ticks = 0 if controller.is_busy else waited_ticks + 1
 
 
-def _controller(
-    settings: Settings,
-    client: Client,
-    caches: Caches,
-    logs: _Logs,
-    reports: _Reports,
-) -> Controller:
+def _controller(settings: Settings, client: Client, caches: Caches, process: Process) -> Controller:
     decisions = _decision_config(settings)
     decides_by = ClusterSettings(
         decisions.settings,
@@ -321,7 +288,7 @@ def _controller(
     access = ClusterAccess(
         caches,
         LiveReader(client, _eligibility_config(settings)),
-        JobWriter(client, reports.instance),
+        JobWriter(client, process.instance),
         ProfileWriter(client),
         EventWriter(client, "optimus-autoscaler"),
         PodWriter(client),
@@ -331,7 +298,7 @@ def _controller(
     replacement = None
     if settings.replacements_per_day and not settings.once:
         replacement = ReplacementConfig(
-            detection=logs.rotation.config,
+            detection=process.rotation.config,
             interval=decisions.driver.interval,
             placement=decisions.placement,
             per_day=settings.replacements_per_day,
@@ -359,17 +326,6 @@ def _controller(
         settings.report_seconds,
         _preemption_config(settings),
         replacement,
-    )
-    process = Process(
-        reports.metrics,
-        Clock(),
-        logs.poller,
-        logs.rotation,
-        logs.last_words,
-        logs.poller,
-        reports.page,
-        reports.instance,
-        settings.dry_run,
     )
     return Controller(access, config, process)
 
