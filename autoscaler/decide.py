@@ -31,7 +31,7 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
-from optimus.jobs import Binding, Counts, Job
+from optimus.jobs import NO_COUNTS, Binding, Counts, Job
 from optimus.kube.kind_orders import encode_kind_orders
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_second
@@ -134,10 +134,8 @@ def rescales_of(managed: Mapping[str, TrackedJob]) -> Iterator[tuple[Job, Rescal
 class Headroom:
     """Finds what is free for one job, beside what is kept for all others."""
 
-    def __init__(
-        self, managed: Mapping[str, TrackedJob], cluster: _Cluster, driver: IntervalDriver
-    ) -> None:
-        self._managed, self._cluster, self._driver = managed, cluster, driver
+    def __init__(self, cluster: _Cluster, driver: IntervalDriver) -> None:
+        self._cluster, self._driver = cluster, driver
 
     def counts_found(self, state: TrackedJob, most: Counts, at: float) -> CountsFound:
         """The most that fits of these counts, and whether the target of its rescale does."""
@@ -146,7 +144,7 @@ class Headroom:
         # for the same room neither would begin.
         others = {
             uid: each
-            for uid, each in self._managed.items()
+            for uid, each in self._cluster.managed.items()
             if uid != job.uid and not each.awaits_stop
         }
         plan = self._driver.headroom(dataclasses.replace(self._cluster, managed=others), job.uid)
@@ -196,7 +194,7 @@ class Decider:
     def headroom(self, managed: Mapping[str, TrackedJob], observation: Observation) -> Headroom:
         """Return what is free for one job at an observation."""
         cluster = _Cluster(observation, managed, self._config.hold_seconds)
-        return Headroom(managed, cluster, self._driver)
+        return Headroom(cluster, self._driver)
 
     def free_capacity(
         self, managed: Mapping[str, TrackedJob], observation: Observation
@@ -401,7 +399,7 @@ def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
 
 
 def _begin_pause(state: TrackedJob, paused: PauseJob, at: float) -> None:
-    state.begin_pause(paused.id, at, PauseReason.POLICY, paused.reason, paused.purpose)
+    state.begin(paused.id, at, NO_COUNTS, paused.reason, paused.purpose, PauseReason.POLICY)
     state.record = replace(state.record, profiling_since=None)
     _LOG.info("job %s: pause %s begins: %s", state.job.key, paused.id, paused.reason)
 

@@ -21,11 +21,12 @@ from autoscaler.metrics import Metrics
 from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.victims import choose_victims
-from optimus.jobs import Job
+from optimus.jobs import NO_COUNTS, Job
 from optimus.kube.pods import Pod
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.placement.gang import Gang, Placement
+from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason
 
 _LOG = logging.getLogger(__name__)
@@ -205,7 +206,8 @@ class GangPreemption:
         names = []
         for victim in victims:
             state = managed.take_up(victim, observation)
-            state.begin_pause(self._begun.text, at, PauseReason.GANG, why)
+            purpose, pause = RescalePurpose.PREEMPTION, PauseReason.GANG
+            state.begin(self._begun.text, at, NO_COUNTS, why, purpose, pause)
             self._metrics.preempted.inc()
             names.append(f"{victim.key} (priority {_highest(observation, victim)})")
         unplaced = sum(pod.node is None for pod in waiting.pods)

@@ -21,7 +21,7 @@ from autoscaler.jobs.managed import ManagedJobs
 from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.interval.victims import choose_victims
-from optimus.jobs import RescaleRule
+from optimus.jobs import NO_COUNTS, RescaleRule
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.quotas import Quota, format_amount
@@ -295,7 +295,8 @@ def _pause(victim: _PartialGang, first: _PartialGang, at: float) -> None:
         f"paused for {first.job.key}, which came first and lacks what this job holds of"
         f" {refused[0].label}; it is resumed by itself once there is room for all of it"
     )
-    state.begin_pause(preemption.text, at, PauseReason.GANG, why)
+    purpose, pause = RescalePurpose.PREEMPTION, PauseReason.GANG
+    state.begin(preemption.text, at, NO_COUNTS, why, purpose, pause)
 
 
 def _holds_quota(job: TrainingJob, first: TrainingJob) -> JobEvent:

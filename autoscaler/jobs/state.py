@@ -589,16 +589,23 @@ class TrackedJob:
         return pause is PauseReason.POLICY
 
     def begin(
-        self, rescale_id: str, at: float, target: Counts, why: str, purpose: RescalePurpose
+        self,
+        rescale_id: str,
+        at: float,
+        target: Counts,
+        why: str,
+        purpose: RescalePurpose,
+        pause: PauseReason | None = None,
     ) -> None:
-        """Begin a rescale; of a job that is paused, its resume."""
-        self.goal_changed = False
+        """Begin a rescale; of a job that is paused, its resume. ``pause``: why it is to have no
+        counts; by default its goal is met."""
+        self.goal_changed, before = False, self.job.counts
         if self.pause is not None and target != NO_COUNTS:
             job = observed_job(self.training_job)
             self.rescale = resume(job, self.pause, at, target, why, purpose)
             return
-        before, pause = self.job.counts, PauseReason.GOAL if target == NO_COUNTS else None
         in_place = self.job.resizes_in_place(target) and self.gang.is_whole
+        usual = PauseReason.GOAL if target == NO_COUNTS else None
         record = RescaleRecord(
             rescale_id,
             at,
@@ -608,25 +615,10 @@ class TrackedJob:
             Step.CHECKPOINT,
             at,
             purpose=purpose,
-            pause=pause,
+            pause=pause or usual,
             in_place=in_place,
         )
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
-
-    def begin_pause(
-        self,
-        pause_id: str,
-        at: float,
-        pause: PauseReason,
-        why: str,
-        purpose: RescalePurpose = RescalePurpose.PREEMPTION,
-    ) -> None:
-        """Begin to pause it."""
-        self.begin(pause_id, at, NO_COUNTS, why, purpose)
-        if self.rescale is not None:
-            self.rescale = dataclasses.replace(
-                self.rescale, record=dataclasses.replace(self.rescale.record, pause=pause)
-            )
 
     def placement_failed(self, failed: PlacementFailed, at: float) -> None:
         """Record that the target of the rescale in progress was not placed in time."""
