@@ -65,27 +65,11 @@ class Observation:
         cls,
         at: float,
         jobs: Sequence[TrainingJob],
-        nodes: Sequence[ClusterNode],
-        pods: Sequence[Pod],
-        profiles: Sequence[TrainingProfile],
-        node_kind_label: str = "",
-    ) -> Self:
-        """Freeze what the caches hold."""
-        index = PodIndex()
-        for pod in pods:
-            index.note(None, pod)
-        return cls.of_nodes(at, jobs, NodeList.of(nodes, node_kind_label), index.freeze(), profiles)
-
-    @classmethod
-    def of_nodes(
-        cls,
-        at: float,
-        jobs: Sequence[TrainingJob],
         nodes: "NodeList",
         pods: "FrozenPods",
         profiles: Sequence[TrainingProfile],
     ) -> Self:
-        """The same of nodes and pods that are in order."""
+        """Freeze what the caches hold; nodes and pods are in order."""
         by_uid = {job.uid: job for job in sorted(jobs, key=_UID)}
         pods = pods.of_their_namespaces(by_uid)
         active = (job.active for job in jobs if job.active is not None)
@@ -346,7 +330,7 @@ class Caches:
         stored = tuple(job for reflector in self._jobs for job in reflector.items())
         jobs = self._priorities.set_on(stored, self._classes.items())
         pods, profiles = self._index.freeze(), self._profiles.items()
-        observation = Observation.of_nodes(at, jobs, self._present_nodes(), pods, profiles)
+        observation = Observation.of(at, jobs, self._present_nodes(), pods, profiles)
         quotas = quotas_of(jobs, observation.pods, self._quotas.items())
         return replace(
             observation,

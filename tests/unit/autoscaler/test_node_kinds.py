@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoscaler.cluster import Observation
+from autoscaler.cluster import NodeList
 from autoscaler.logs import poller as log_poller
 from autoscaler.logs.poller import JobRun, LogPoller
 from optimus.jobs import Counts, Role
@@ -48,8 +48,8 @@ def test_the_node_kind_of_a_run_is_that_of_its_workers_nodes(
     ]
     pods = [pod(f"a-worker-{index}", index=index, node=node) for index, node in enumerate(workers)]
     pods += [pod(f"a-{role}-0", role=role, node=node) for role, node in others.items()]
-    seen = Observation.of(AT, [], nodes, [], [], "kind")
-    run = log_poller.run_of(pods, Counts(1, 1), seen.node_kinds)
+    seen = NodeList.of(nodes, "kind")
+    run = log_poller.run_of(pods, Counts(1, 1), seen.kinds)
     assert run is not None
     assert run.node_kind == kind
 
