@@ -76,27 +76,16 @@ class Fence:
 
     def __init__(self, timer: Callable[[], float] = suspend_aware_clock) -> None:
         self._timer = timer
-        self._until = float("-inf")
-        self._closed = False
-
-    def extend(self, until: float) -> None:
-        """Writes may be sent until this instant of the fence's clock."""
-        self._until = until
-
-    def close(self) -> None:
-        """No write is sent any more."""
-        self._closed = True
-
-    @property
-    def is_closed(self) -> bool:
-        """Return whether it was closed."""
-        return self._closed
+        self.until = float("-inf")
+        """Until when writes may be sent, by the fence's clock."""
+        self.is_closed = False
+        """Whether no write is sent any more."""
 
     def why_not(self) -> str | None:
         """Return why nothing may be written now; ``None`` if it may."""
-        if self._closed:
+        if self.is_closed:
             return _LOST
-        late_seconds = self._timer() - self._until
+        late_seconds = self._timer() - self.until
         if late_seconds < 0:
             return None
         if late_seconds == float("inf"):
@@ -175,7 +164,7 @@ class Election:
     def release(self) -> None:
         """Stop leading; the next instance need not wait. Nothing is written after this."""
         own, self._own = self._own, None
-        self._fence.close()
+        self._fence.is_closed = True
         if own is not None:
             outcome = self._store.renew(own.version, "", 1.0, self._wall())
             why = "" if isinstance(outcome, Written) else f", but not in the Lease: {outcome}"
@@ -241,12 +230,12 @@ class Election:
                 self._log_refusal(outcome)
             return outcome
         self._own = Lease(self._identity, duration_seconds, transitions, outcome.resource_version)
-        self._fence.extend(sent_at + self._config.renew_seconds)
+        self._fence.until = sent_at + self._config.renew_seconds
         self._note_holder(self._identity)
         return None
 
     def _lose(self, found: Lease | None) -> None:
-        self._fence.close()
+        self._fence.is_closed = True
         self._own = None
         self.holder = found.holder if found is not None else ""
         by = f"is held by {self.holder}" if self.holder else "is held by nobody"

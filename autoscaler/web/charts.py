@@ -147,18 +147,12 @@ def _curve_chart(
     found, name = _quantity(goal, progress), "loss"
     if isinstance(goal, TargetMetric):
         name = goal.name
-    if isinstance(found, NotReady):
-        reason = progress.diagnostic or str(found)
-        return CurveChart(
-            name=name, unit="epochs", goal_text=goal_text(goal), k=[], value=[], reason=reason
-        )
-    if found.metric is not None:
+    if not isinstance(found, NotReady) and found.metric is not None:
         name = found.metric.series.name
-    if not found.losses:
-        reason = progress.diagnostic or "its log has shown no losses yet"
-        return CurveChart(
-            name=name, unit="epochs", goal_text=goal_text(goal), k=[], value=[], reason=reason
-        )
+    if isinstance(found, NotReady) or not found.losses:
+        why = str(found) if isinstance(found, NotReady) else "its log has shown no losses yet"
+        reason, text = progress.diagnostic or why, goal_text(goal)
+        return CurveChart(name=name, unit="epochs", goal_text=text, k=[], value=[], reason=reason)
     series, schedule = LossSeries.of(found.losses), schedule_of(progress.declared, found.losses)
     level = found.goal.loss if isinstance(found.goal, TargetLoss) else None
     k, value = _thinned(series.k, series.loss)
