@@ -83,8 +83,7 @@ def _is_wanted(state: TrackedJob) -> bool:
 
 
 def _is_revoked(state: TrackedJob, now: float) -> bool:
-    """Return whether it is not to end any more, as its user has changed the goal or what happens
-    there.
+    """Return whether it is not to end any more, as its user has changed the goal or more.
 
     Without a forecast what its log shows says that; before the log is read nothing does."""
     if state.job.at_target is not AtTarget.COMPLETE:

@@ -449,8 +449,7 @@ class Controller:
                 metrics.jobs.labels(phase.value).set(phases[phase])
 
     def _measure_books(self) -> None:
-        """Measure what moving the jobs that run has saved, and how many are not moved for
-        it."""
+        """Measure what moving the running jobs has saved, and how many it is not done for."""
         metrics, known = self._metrics, [state.books() for state in self.managed]
         books = [each for each in known if each is not None]
         metrics.books.labels("faster").set(sum(each.faster_seconds for each in books))

@@ -291,8 +291,7 @@ class Decider:
             self._told_kinds = orders
 
     def _withdraw_if_stale(self, state: TrackedJob, at: float) -> None:
-        """Withdraw a rescale that waits too long for a checkpoint: all the while its target's room
-        is kept from others."""
+        """Withdraw a rescale that has waited too long: its target's room is kept from others."""
         waiting = state.rescale
         stale_seconds, missed = self._config.stale_seconds, state.record.checkpoint_missed
         if waiting is None or at < waiting.withdrawn_at(stale_seconds, missed=missed):
@@ -331,8 +330,7 @@ class Decider:
     def _expected_forecast(
         self, job: Job, progress: TrainingProgress, refusal: NotReady, /
     ) -> Forecast | NotReady:
-        """Return what is to be expected of a job without a forecast, from what that was asked
-        of."""
+        """Return what is to be expected of a job without a forecast."""
         expect = partial(expect_job, refusal=refusal)
         state = self._managed.get(job.uid)
         if state is None or state.forecasts.made_of is None:
@@ -387,8 +385,7 @@ class Decider:
 
 
 def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
-    """Return what forecasts are made from: a new checkpoint, or the time of a read, changes
-    none."""
+    """Return what forecasts are made from: neither checkpoints nor the times of reads."""
     return dataclasses.replace(
         progress,
         checkpoint_step=None,

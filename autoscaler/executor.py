@@ -100,8 +100,7 @@ class LastReads(Protocol):
     """Reads what pods printed last; ``autoscaler.logs.poller.LogPoller`` does."""
 
     def read_now(self, log: ProgressLog, run: JobRun) -> bool:
-        """Return whether the run's last lines are in; to be called again at the next tick if
-        not."""
+        """Return whether the run's last lines are in; if not, call again at the next tick."""
 
 
 class FreeCapacity(Protocol):

@@ -47,8 +47,7 @@ class ElectionConfig:
 
     @property
     def renew_seconds(self) -> float:
-        """Return how long a renewal is valid; in the rest of the duration the last writes
-        arrive."""
+        """The validity of a renewal; in the rest of the duration the last writes arrive."""
         return 0.7 * self.duration_seconds
 
     @property

@@ -218,8 +218,7 @@ class GangPreemption:
         self._events.emit(observation.jobs[job.uid], JobEvent("Preempting", message))
 
     def _waiting(self, managed: ManagedJobs, observation: Observation) -> list[_WaitingGang]:
-        """The gangs that kube-scheduler has refused and that may preempt: the highest priority
-        first, then the oldest."""
+        """The refused gangs that may preempt: the highest priority first, then the oldest."""
         found = (
             _WaitingGang(job, _staying(observation, job.uid))
             for job in observation.snapshot.jobs
@@ -229,8 +228,7 @@ class GangPreemption:
         return sorted(may_preempt, key=lambda each: (-each.priority, each.since, each.job.uid))
 
     def _may_preempt(self, waiting: _WaitingGang) -> bool:
-        """Return whether more capacity may be all that a whole gang lacks, and its pods may
-        preempt."""
+        """Return whether a whole gang may lack capacity alone, and its pods may preempt."""
         pods, gang = waiting.pods, Gang.of(waiting.job)
         if all(pod.node is not None or pod.finished for pod in pods):
             return False

@@ -136,8 +136,7 @@ class QuotaDeadlocks:
         observation: Observation,
         states: Mapping[str, TrackedJob],
     ) -> bool:
-        """Return whether a job is to stay paused for the gang; ``states`` are those of managed
-        jobs."""
+        """Return whether a job is to stay paused for the gang."""
         gang, job = observation.jobs.get(preemption.uid), observation.jobs.get(uid)
         if job is None or job.active is None:
             return False
@@ -163,8 +162,7 @@ class QuotaDeadlocks:
         observation: Observation,
         states: Mapping[str, TrackedJob],
     ) -> Resources:
-        """Return what gangs before a job still lack of a quota, unless there was room for it in
-        vain."""
+        """Return what gangs before a job lack of a quota, unless there was room in vain."""
         lacked = [NONE]
         for uid, charge in quota.charges.items():
             other, state = observation.jobs[uid], states.get(uid)

@@ -148,8 +148,7 @@ class StragglerReplacer:
         found: _JobStragglers,
         observation: Observation,
     ) -> None:
-        """Begin a replacement, or say why not; at most once in a window, as it may take a search
-        for room."""
+        """Begin a replacement, or say why not; at most once in a window."""
         now = observation.at
         if now - found.considered_at < self._config.detection.window_seconds:
             return
@@ -184,8 +183,7 @@ class StragglerReplacer:
         found: _JobStragglers,
         observation: Observation,
     ) -> str:
-        """Why a job is not restarted, in words that vary with the cause alone; empty where it is to
-        be."""
+        """Return why a job is not restarted, without figures; empty where it is to be."""
         why = state.held or _why_not_now(state, observation.at)
         why = why or self._why_too_often(state, observation.at)
         why = why or self._why_not_worth_it(state, found.stragglers)

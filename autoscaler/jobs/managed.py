@@ -223,8 +223,7 @@ class ManagedJobs:
         _LOG.warning(form, state.job.key, mark.instance or "the autoscaler")
 
     def _is_kept(self, state: TrackedJob, pause: PauseReason) -> bool:
-        """Return whether this autoscaler, as it is configured, may have paused the job and may end
-        that.
+        """Return whether this autoscaler, as configured, may have paused it and may end that.
 
         Else nobody would: a job whose user wants nothing changed is not paused either."""
         if pause.is_final:

@@ -70,8 +70,7 @@ _NOT_BEGUN: Final = (Step.CHECKPOINT, Step.SUSPEND)
 
 
 class BlockReason(Enum):
-    """Why a job does not run, or is not changed, the most binding first; the value is until when
-    that lasts."""
+    """Why a job does not run or change, the most binding first; the values: until when."""
 
     PAUSED = "until its user removes the annotation"
     RECOMMENDED = "until its user and the operator let counts be changed"
@@ -107,8 +106,7 @@ class Blocks(tuple[Block, ...]):
     __slots__ = ()
 
     def with_text(self, reason: BlockReason, text: str) -> "Blocks":
-        """These with a reason's text, without it where that is empty; the same object where
-        nothing changes."""
+        """These with a reason's text, or without it where that is empty; itself if unchanged."""
         if self.text(reason) == text:
             return self
         others = [block for block in self if block.reason is not reason]
@@ -379,8 +377,7 @@ class TrackedJob:
         return self.running_seconds(at) >= self.limits.age_seconds
 
     def has_unknown_past(self, at: float) -> bool:
-        """Return whether it ran for long before it was first seen: all its pods may have had
-        nodes."""
+        """Return whether it ran for long before it was first seen."""
         since = self.record.ran_since
         return since is not None and at - since >= self.limits.age_seconds
 
@@ -405,8 +402,7 @@ class TrackedJob:
         )
 
     def awaits_checkpoint(self, at: float) -> bool:
-        """Return whether the job is not moved before its next checkpoint: its wait for one timed
-        out."""
+        """Return whether it waits for its next checkpoint, as a rescale's wait timed out."""
         if (
             not self.record.checkpoint_missed
             or self.job.rescale is not RescaleRule.CHECKPOINT
@@ -430,8 +426,7 @@ class TrackedJob:
         return waits or self.record.checkpoint_missed
 
     def _may_train(self, at: float) -> bool:
-        """Return whether its pods may train; a part of a gang that never was whole must have shown
-        it."""
+        """Return whether its pods may train; those of a partial gang must have shown it."""
         if self.gang.run is None:
             return False
         if self.gang.half_bound_since is None or self.was_fully_bound or self.has_unknown_past(at):
@@ -490,8 +485,7 @@ class TrackedJob:
 
     @property
     def start_seconds(self) -> float:
-        """Its own start time: the longest of the last times from the placement of all its pods
-        until they ran."""
+        """The longest of its last times from the placement of all its pods until they ran."""
         return max(self.record.starts, default=self.limits.assumed_price_seconds)
 
     @property
@@ -506,8 +500,7 @@ class TrackedJob:
         return self.is_stopped and rescale is not None and rescale.record.purpose.is_disruption
 
     def is_stuck(self, at: float) -> bool:
-        """Return whether it has been stopped in one step of a rescale for longer than any step
-        lasts by itself: its pods do not end."""
+        """Return whether its pods do not end: one step of its rescale lasts too long."""
         return (
             self.is_stopped
             and self.rescale is not None
@@ -646,8 +639,7 @@ class TrackedJob:
             self.record = lifecycle.counts_failed(self.record, failed)
 
     def run_start(self, at: float) -> RunStart | None:
-        """Return how its current run went on from the one before; ``None`` while that does not
-        show."""
+        """Return how its run went on from the one before; ``None`` while unknown."""
         start, run = self.progress(at).run_start, self.gang.run
         return start if start is not None and run is not None and start.run == run.name else None
 
@@ -658,8 +650,7 @@ class TrackedJob:
         self.rescale = None
 
     def _count_as_not_measured(self, rescale: RescaleRecord, at: float) -> None:
-        """The job was not stopped to be measured: that counts as no profiling run, and is tried
-        again after a while."""
+        """Count no profiling run: the job was not stopped for it; it is tried again later."""
         if not rescale.purpose.measures:
             return
         self.record = lifecycle.not_profiled(self.record, rescale.target)

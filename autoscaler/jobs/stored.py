@@ -7,8 +7,7 @@ from optimus.kube.profiles import ProfileStatus, TrainingProfile
 
 
 class Shown(NamedTuple):
-    """The status that a profile should show, until an instant or until it is made of other
-    values."""
+    """The status that a profile should show, until an instant or other inputs."""
 
     status: ProfileStatus
     inputs: tuple[object, ...]

@@ -57,6 +57,5 @@ class LastWords:
 
 
 def _has_ended(pod: Pod) -> bool:
-    """Return whether the log that is read now is that of the container that ended with the
-    error."""
+    """Return whether what is read now is the log of the container that failed."""
     return bool(pod.container.error) and pod.container.started_at is None

@@ -308,8 +308,7 @@ class LogPoller:
             self._take_in()
 
     def lag_seconds(self, now: float) -> float:
-        """Return how long ago the leading pod was read that has waited longest; 0 while there is
-        none."""
+        """Seconds since the leading pod was read that has waited longest; 0 without one."""
         with self._changed:
             seen = [self._read_at.get(uid, since) for uid, since in self._leading_since.items()]
         return max((now - at for at in seen), default=0.0)
@@ -438,8 +437,7 @@ class LogPoller:
             self._changed.notify_all()
 
     def _wait_for_answer(self, until: float) -> bool:
-        """Wait for a read of this poll on a node that answers; false when there is none to wait
-        for, or time is up."""
+        """Wait for a read of this poll on a node that answers; false where none is awaited."""
         with self._changed:
             left_seconds = until - time.monotonic()
             if not self._done and left_seconds > 0:
@@ -563,8 +561,7 @@ class LogPoller:
 def _are_same(
     runs: Sequence[tuple[ProgressLog, JobRun]], before: Sequence[tuple[ProgressLog, JobRun]]
 ) -> bool:
-    """Return whether these are the very same runs: mostly no job's pods change between two
-    polls."""
+    """Return whether these are the very same runs, as between most polls."""
     return len(runs) == len(before) and all(
         run is run_before and log is log_before
         for (log, run), (log_before, run_before) in zip(runs, before, strict=True)

@@ -27,8 +27,7 @@ READ_BYTES: Final = 64 * 1024
 """Of one read: some 600 lines."""
 
 _MOST_READS: Final = 4
-"""Maximum number of reads under way. What is read is taken in at the next tick: no more begin in
-one tick."""
+"""Maximum number of reads under way, and so of those that begin in one tick."""
 
 _TAKE_SECONDS: Final = 0.1
 """CPU time after which no further read is taken in in one tick."""

@@ -262,8 +262,7 @@ def _metric_text(state: TrackedJob, progress: TrainingProgress) -> str:
 
 
 def urgent(status: ProfileStatus) -> tuple[object, ...]:
-    """Return what a user should see at once; everything else can wait for the next regular
-    write."""
+    """Return what a user should see at once; the rest can wait for a regular write."""
     decided = (status.phase, status.reason, status.interval_id, status.complaint, status.goal)
     recommended = status.recommended and (status.recommended.ps, status.recommended.workers)
     counts = (status.ps, status.workers, status.target_ps, status.target_workers, recommended)
@@ -408,8 +407,7 @@ def deadline_text(state: TrackedJob) -> str:
 
 
 def declared_end(state: TrackedJob) -> str:
-    """The declared end of a run, and what it means for a goal in one value of the log; else
-    empty."""
+    """The declared end of a run, and what it means for a goal in one value; else empty."""
     forecast = state.shown_forecast
     if forecast is None or not isinstance(forecast.curve, LossCurve):
         return ""

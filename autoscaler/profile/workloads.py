@@ -105,8 +105,7 @@ class WorkloadRecorder:
                 del runs[next(iter(runs))]
 
     def _may_wait(self, namespace: str, workload: str) -> bool:
-        """Return whether there is room for one more run, in memory and among the namespace's
-        names."""
+        """Return whether there is room for one more run, and for its workload's name."""
         if (namespace, workload) in self.waiting:
             return True
         of_namespace = sum(name == namespace for name, _ in self.waiting)

@@ -161,8 +161,7 @@ class ProfileRecorder:
         return outcome
 
     def _is_newer(self, state: TrackedJob, profile: TrainingProfile) -> bool:
-        """Return whether the profile stores what this state does not know: it is another
-        instance's, or the state was made from an older copy and has written nothing yet."""
+        """Return whether the profile stores what this state does not know."""
         if profile.status == ProfileStatus():
             return False
         return state.profile.written_at is None or profile.status.written_by != self._instance

@@ -155,8 +155,7 @@ class Details:
     def learned(
         self, found: JobCopy, at: float
     ) -> tuple[TrainingProgress | None, Forecast | NotReady | None, JobRecord]:
-        """Return what is known of a job's training: by the loop, or else by what its profile
-        stores."""
+        """Return what is known of a job's training: by the loop, or else by its profile."""
         if found.progress is not None:
             return found.progress, found.forecast, found.record or JobRecord()
         if found.status.state is None or found.job is None:

@@ -201,8 +201,7 @@ class History:
 
 
 def use_of(observation: Observation) -> tuple[Use, ...]:
-    """Return how much of each resource the pods request: CPU, memory, then what else nodes
-    offer."""
+    """Return what the pods request: CPU, memory, then what else nodes offer."""
     nodes = observation.snapshot.nodes
     there = _sums(node.allocatable for node in nodes)
     names = {node.name for node in nodes}

@@ -200,8 +200,7 @@ def instant(text: str | None) -> float | None:
 
 
 def remaining_of(copy: JobCopy) -> TimeLeft | None:
-    """The time to the goal at the job's counts; without a forecast, what its profile has. At its
-    goal a job has none."""
+    """The time to the goal, by the forecast or the profile; ``None`` at the goal."""
     if is_goal_met(copy):
         return None
     if copy.job is not None and isinstance(copy.forecast, Forecast):
