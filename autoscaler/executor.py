@@ -5,8 +5,9 @@ Nothing is remembered here: an answer that is lost is found by the next observat
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from autoscaler.cluster import Observation
@@ -240,45 +241,44 @@ class JobExecutor:
 
     def suspend(self, patch: Suspend) -> PatchAnswered | None:
         """Suspend the job, once its last lines are read: its logs go with its pods."""
-        if self._has_changed(patch):
-            return PatchAnswered(self._at, PatchResult.CONFLICT)
-        if not self._has_last_lines():
+        # With a checkpoint that is too old by now the state machine waits for the next one.
+        is_current = not self._has_changed(patch)
+        if is_current and (not self._has_last_lines() or self._checkpoint_aged()):
             return None
-        if self._checkpoint_aged():
-            return None  # the state machine waits for the next one
-        job, at = self._state.training_job, self._at
+        job, at, writer = self._state.training_job, self._at, self._access.writer
         limits = limits_left(job, at, patch.restarts)
-        outcome = self._access.writer.suspend(job, patch.by, limits, patch.pause)
-        if limits and isinstance(outcome, Written):
+        suspend = partial(writer.suspend, job, patch.by, limits, patch.pause)
+        answer = self._write(patch, suspend, f"suspended ({patch.by})")
+        if limits and answer.result is PatchResult.DONE:
             self._access.events.emit(job, _limits_event(job, limits))
-        return self._answered(outcome, f"suspended ({patch.by})")
+        return answer
 
     def resize(self, patch: Resize) -> PatchAnswered:
         """Set the counts of a job that trains."""
-        if self._has_changed(patch):
-            return PatchAnswered(self._at, PatchResult.CONFLICT)
-        outcome = self._access.writer.resize(self._state.training_job, patch.counts)
-        return self._answered(outcome, f"goes to {patch.counts} in place")
+        resize = partial(self._access.writer.resize, self._state.training_job, patch.counts)
+        return self._write(patch, resize, f"goes to {patch.counts} in place")
 
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:
         """Set the counts and resume."""
-        if self._has_changed(patch):
-            return PatchAnswered(self._at, PatchResult.CONFLICT)
-        writer, counts = self._access.writer, patch.counts
-        outcome = writer.resize_and_resume(self._state.training_job, counts)
-        return self._answered(outcome, f"resumed at {counts}")
+        writer, job = self._access.writer, self._state.training_job
+        resume = partial(writer.resize_and_resume, job, patch.counts)
+        return self._write(patch, resume, f"resumed at {patch.counts}")
 
     def unmark(self, patch: Unmark) -> PatchAnswered:
         """Remove the annotation."""
-        if self._has_changed(patch):
-            return PatchAnswered(self._at, PatchResult.CONFLICT)
-        outcome = self._access.writer.unmark(self._state.training_job)
-        return self._answered(outcome, "annotation suspended-by removed")
+        unmark = partial(self._access.writer.unmark, self._state.training_job)
+        return self._write(patch, unmark, "annotation suspended-by removed")
 
     def _has_changed(self, patch: Patch) -> bool:
         return self._state.training_job.resource_version != patch.resource_version
 
-    def _answered(self, outcome: Written | Refused, done: str) -> PatchAnswered:
+    def _write(
+        self, patch: Patch, write: Callable[[], Written | Refused], done: str
+    ) -> PatchAnswered:
+        """Write a patch, unless the job has changed since it was decided."""
+        if self._has_changed(patch):
+            return PatchAnswered(self._at, PatchResult.CONFLICT)
+        outcome = write()
         if isinstance(outcome, Written):
             _LOG.info("job %s: %s", self._state.job.key, done)
             return PatchAnswered(self._at, PatchResult.DONE)

@@ -74,32 +74,31 @@ class ProfileRecorder:
             return
         status = status_of(state, now)
         self._events.report(state, status, now)
-        if state.profile.status is not None and state.profile.written_at is not None:
-            if status is state.profile.status:
+        known, written_at = state.profile.status, state.profile.written_at
+        if known is not None and written_at is not None:
+            if status is known:
                 return
-            is_old = (
-                now - state.profile.written_at >= self._spacing_seconds
-                and status != state.profile.status
-            )
-            if not is_old and urgent(status) == urgent(state.profile.status):
+            is_old = now - written_at >= self._spacing_seconds and status != known
+            if not is_old and urgent(status) == urgent(known):
                 return
         self.store(state, now, status)
 
     def store(self, state: TrackedJob, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""
-        if state.job.uid in self._refused_lately or state.profile.superseded_by is not None:
+        own = state.profile
+        if state.job.uid in self._refused_lately or own.superseded_by is not None:
             return False
         status = status or status_of(state, now)
-        is_known = state.profile.stored is not None
-        profile = state.profile.stored or self._create(state, now)
+        is_known = own.stored is not None
+        profile = own.stored or self._create(state, now)
         if profile is None:
             return False
-        is_unread = profile.resource_version != state.profile.refused_version
+        is_unread = profile.resource_version != own.refused_version
         if not is_known and is_unread and self._is_newer(state, profile):
             # Made after the caches were read: what it stores must not be overwritten unread.
-            state.profile.superseded_by = profile
+            own.superseded_by = profile
             return False
-        state.profile.stored = profile
+        own.stored = profile
         # The saved state is packed only now: it is by far the largest part, and most ticks write
         # nothing.
         saved = state.saved
@@ -111,19 +110,13 @@ class ProfileRecorder:
         )
         outcome = self._write(state, profile, full)
         if isinstance(outcome, Written):
-            state.profile.status, state.profile.written_at, state.profile.unwritten = (
-                status,
-                now,
-                "",
-            )
+            own.status, own.written_at, own.unwritten = status, now, ""
             return True
-        state.profile.unwritten = str(outcome)
+        own.unwritten = str(outcome)
         self._events.refused(outcome)
         if outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID):
-            state.profile.refused_version = profile.resource_version
-            state.profile.stored = (
-                None  # deleted, or another one by now: created again at the next write
-            )
+            own.refused_version = profile.resource_version
+            own.stored = None  # deleted, or another one by now: created again at the next write
             if not is_known:  # read a moment ago: it is what is written that is refused
                 self._refused_lately[state.job.uid] = None
         return False
@@ -167,10 +160,8 @@ class ProfileRecorder:
         return state.profile.written_at is None or profile.status.written_by != self._instance
 
     def _create(self, state: TrackedJob, now: float) -> TrainingProfile | None:
-        if (
-            state.profile.name_taken_at is not None
-            and now - state.profile.name_taken_at < _NAME_TAKEN_SECONDS
-        ):
+        taken_at = state.profile.name_taken_at
+        if taken_at is not None and now - taken_at < _NAME_TAKEN_SECONDS:
             return None
         created = self._profiles.create(state.training_job)
         if isinstance(created, TrainingProfile):
@@ -178,7 +169,7 @@ class ProfileRecorder:
         state.profile.unwritten = str(created)
         if isinstance(created, NameTaken):
             # The first time it may be that of a job of this name that was deleted a moment ago.
-            if state.profile.name_taken_at is not None and not self._delete_leftover(created):
+            if taken_at is not None and not self._delete_leftover(created):
                 until = "this job is not managed until that one is deleted"
                 event = JobEvent("ProfileNameTaken", f"{created}; {until}")
                 self._events.emit_once(state.training_job, event)
