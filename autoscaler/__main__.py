@@ -149,9 +149,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
 
 @contextmanager
 def _page(
-    settings: Settings,
-    leadership: Leadership | OnlyInstance,
-    client: Client,
+    settings: Settings, leadership: Leadership | OnlyInstance, client: Client
 ) -> Iterator[PageFeed | None]:
     """Serve the page where its address is set."""
     if settings.once or not settings.page_listen:
@@ -160,9 +158,7 @@ def _page(
     limit = settings.cache_age_limit_seconds
     decisions = _decision_config(settings)
     feed = PageFeed(
-        lambda: leadership.holder,
-        silent_limit_seconds=limit,
-        hold_seconds=decisions.hold_seconds,
+        lambda: leadership.holder, silent_limit_seconds=limit, hold_seconds=decisions.hold_seconds
     )
     app = create_page(feed, decisions.settings, client)
     with feed, HealthServer(app, *address(settings.page_listen)) as server:

@@ -150,10 +150,7 @@ class FrozenPods:
 
 
 def _set_pods(
-    by_job: dict[str, tuple[Pod, ...]],
-    priorities: dict[str, int],
-    uid: str,
-    pods: tuple[Pod, ...],
+    by_job: dict[str, tuple[Pod, ...]], priorities: dict[str, int], uid: str, pods: tuple[Pod, ...]
 ) -> None:
     by_job.pop(uid, None)
     priorities.pop(uid, None)
@@ -292,14 +289,7 @@ class Caches:
     def _needed(self) -> Sequence[Reflector[Any]]:
         """The caches that no decision is made without: Events are only shown, and without profiles
         of workloads every job begins without earlier runs."""
-        return (
-            *self._jobs,
-            self._nodes,
-            self._pods,
-            self._quotas,
-            self._classes,
-            self._profiles,
-        )
+        return (*self._jobs, self._nodes, self._pods, self._quotas, self._classes, self._profiles)
 
     def __enter__(self) -> Self:
         for cache in self.all:

@@ -35,12 +35,7 @@ from optimus.kube.contract import Phase
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
-from optimus.rescale.disruption import (
-    UNLIMITED,
-    DisruptionBudget,
-    DisruptionLimits,
-    StoppedTime,
-)
+from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, StoppedTime
 from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.purpose import RescalePurpose
 

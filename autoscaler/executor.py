@@ -328,10 +328,7 @@ class JobExecutor:
 
 
 def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:
-    had = {
-        "activeDeadlineSeconds": job.active_deadline_seconds,
-        "backoffLimit": job.backoff_limit,
-    }
+    had = {"activeDeadlineSeconds": job.active_deadline_seconds, "backoffLimit": job.backoff_limit}
     texts = (f"runPolicy.{name} is {left}, of {had[name]}" for name, left in limits.items())
     message = (
         f"{', '.join(texts)}: the operator restarts these counts after a suspension, and "

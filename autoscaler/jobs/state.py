@@ -38,14 +38,7 @@ from optimus.rescale.disruption import rescale_order
 from optimus.rescale.machine import Rescale, resume
 from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.rescale.record import ended_rescale
-from optimus.rescale.words import (
-    End,
-    Outcome,
-    PauseReason,
-    PlacementFailed,
-    RescaleRecord,
-    Step,
-)
+from optimus.rescale.words import End, Outcome, PauseReason, PlacementFailed, RescaleRecord, Step
 
 _LOG = logging.getLogger(__name__)
 

@@ -137,8 +137,7 @@ class _EventRow(NamedTuple):
 _OF_STATE: Final[dict[str, _EventRow]] = {
     "Failing": _EventRow(_failing, lambda view: str(view.state.failure)),
     "LogNotUnderstood": _EventRow(
-        lambda view: view.status.complaint,
-        lambda view: view.status.complaint,
+        lambda view: view.status.complaint, lambda view: view.status.complaint
     ),
     "LogTooLarge": _EventRow(
         lambda view: view.state.progress(view.at).is_too_large,
@@ -149,8 +148,7 @@ _OF_STATE: Final[dict[str, _EventRow]] = {
         ),
     ),
     "Recommended": _EventRow(
-        _recommended,
-        lambda view: str(view.state.decision and view.state.decision.recommended),
+        _recommended, lambda view: str(view.state.decision and view.state.decision.recommended)
     ),
     "QuotaReached": _EventRow(
         lambda view: view.state.decision and view.state.decision.limited_by,

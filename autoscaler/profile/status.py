@@ -13,11 +13,7 @@ from autoscaler.jobs.stored import Shown
 from optimus import lifecycle
 from optimus.errors import NotReady
 from optimus.interval.classify import Decision, why_suspended
-from optimus.jobs import (
-    LossGoal,
-    TargetMetric,
-    goal_text,
-)
+from optimus.jobs import LossGoal, TargetMetric, goal_text
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import PHASES, pack_rescale
 from optimus.kube.profiles import (

@@ -21,18 +21,8 @@ from optimus.jobs import (
     TwoTargets,
     goal_text,
 )
-from optimus.models.convergence import (
-    LearningRateSchedule,
-    LossCurve,
-    LossSeries,
-    TimeToGoal,
-)
-from optimus.models.forecast import (
-    Forecast,
-    amount,
-    losses_with_epochs,
-    schedule_of,
-)
+from optimus.models.convergence import LearningRateSchedule, LossCurve, LossSeries, TimeToGoal
+from optimus.models.forecast import Forecast, amount, losses_with_epochs, schedule_of
 from optimus.models.metric_goal import MetricAsLoss, as_losses
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.types import LossPoint, TrainingProgress
@@ -231,10 +221,7 @@ def _fit(found: _Quantity, schedule: LearningRateSchedule | None) -> LossCurve |
 
 
 def _time_to_goal(
-    goal: Goal | None,
-    found: _Quantity,
-    curve: LossCurve | NotReady,
-    forecast: Forecast | None,
+    goal: Goal | None, found: _Quantity, curve: LossCurve | NotReady, forecast: Forecast | None
 ) -> TimeToGoal | NotReady:
     if forecast is not None and forecast.time_to_goal is not None:
         return NotReady(forecast.unlikely) if forecast.unlikely else forecast.time_to_goal

@@ -122,14 +122,7 @@ class ControllerHarness:
         )
         workloads, stragglers = cluster.workloads, self._stragglers
         access = ClusterAccess(
-            cluster,
-            cluster,
-            cluster,
-            cluster,
-            cluster,
-            cluster,
-            workloads,
-            cluster,
+            cluster, cluster, cluster, cluster, cluster, cluster, workloads, cluster
         )
         settings = ClusterSettings(decision_config.settings)
         detection = StragglerConfig() if stragglers is None else stragglers.detection

@@ -135,11 +135,7 @@ class ScarceCluster(FakeCluster):
         return jobs, nodes, pods
 
     def suspend(
-        self,
-        job: TrainingJob,
-        interval_id: str,
-        limits: Any,
-        pause: PauseReason | None = None,
+        self, job: TrainingJob, interval_id: str, limits: Any, pause: PauseReason | None = None
     ) -> Written | Refused:
         if job.name in self.ends_before:
             raise ProcessEnded

@@ -59,13 +59,7 @@ class Instance:
     def __post_init__(self) -> None:
         clock = self.time.clock(self.zero)
         self.fence = Fence(clock)
-        self.election = Election(
-            self.store,
-            self.name,
-            self.fence,
-            timer=clock,
-            wall=lambda: 1.7e9,
-        )
+        self.election = Election(self.store, self.name, self.fence, timer=clock, wall=lambda: 1.7e9)
 
     def state(self) -> LeadershipState:
         return self.election.state

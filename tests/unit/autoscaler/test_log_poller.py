@@ -61,9 +61,7 @@ def test_the_log_of_a_pods_successor_is_a_log_of_its_own(logs: Logs, poller: Log
     log = progress_log()
     logs.printed["a-worker-0"] = ["step=7 loss=2.0"]
     poller.poll(
-        [(log, run_of(pod("a-worker-0", uid="a-worker-0-0")))],
-        AT,
-        timeout_seconds=TIMEOUT_SECONDS,
+        [(log, run_of(pod("a-worker-0", uid="a-worker-0-0")))], AT, timeout_seconds=TIMEOUT_SECONDS
     )
     logs.printed["a-worker-0"] = ["step=3 loss=2.5"]
     poller.poll(

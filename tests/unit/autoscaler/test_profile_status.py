@@ -7,14 +7,7 @@ import msgspec
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.profile.status import _status_of, status_of
-from optimus.jobs import (
-    ConvergenceThreshold,
-    Goal,
-    TargetLoss,
-    TargetMetric,
-    TwoTargets,
-    goal_text,
-)
+from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, TargetMetric, TwoTargets, goal_text
 from optimus.kube.pods import decode_pod
 from optimus.kube.waiting_events import Wait
 from optimus.models.forecast import Forecast, NoWorkLeft

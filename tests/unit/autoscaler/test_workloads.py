@@ -243,10 +243,7 @@ def test_jobs_that_run_the_same_learn_from_one_another_without_an_annotation() -
 
 @cases(
     "other",
-    {
-        "another command": {"command": "evaluate"},
-        "another value in its environment": {"seed": "2"},
-    },
+    {"another command": {"command": "evaluate"}, "another value in its environment": {"seed": "2"}},
 )
 def test_a_job_that_runs_something_else_is_measured_itself(other: dict[str, str]) -> None:
     cluster = FakeCluster()
