@@ -190,7 +190,7 @@ class Controller:
         self._stragglers = (
             None
             if replacement is None
-            else StragglerReplacer(rotation, events, metrics, replacement)
+            else StragglerReplacer(rotation, events, metrics, replacement, self._guard)
         )
         self._preemption = preemption and GangPreemption(preemption, events, metrics)
         self._quota_deadlocks = QuotaDeadlocks(events)

@@ -9,15 +9,13 @@
 Whatever is found is said in the profile and in an Event, with what is done or why nothing is.
 """
 
-import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from dataclasses import replace as replaced
 from typing import Final
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import rescales_of
+from autoscaler.jobs.managed import Guard
 from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
@@ -34,7 +32,6 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.progress.stragglers import Straggler, StragglerConfig, find_stragglers
 from optimus.rescale.purpose import RescalePurpose
 
-_LOG = logging.getLogger(__name__)
 _DAY_SECONDS: Final = 86_400.0
 _MOST_AVOIDED: Final = 8
 """As many as the profile's schema allows."""
@@ -82,9 +79,10 @@ class StragglerReplacer:
         events: EventRecorder,
         metrics: Metrics,
         config: ReplacementConfig,
+        guard: Guard,
     ) -> None:
         self._rotation, self._events, self._metrics = rotation, events, metrics
-        self._config = config
+        self._config, self._guard = config, guard
         self._found: dict[str, _JobStragglers] = {}
 
     def step(
@@ -111,25 +109,16 @@ class StragglerReplacer:
         complete = self._rotation.step(jobs, pods_of, now)
         self._found = {uid: each for uid, each in self._found.items() if uid in jobs}
         for uid in complete:
-            with self._guard(managed[uid]):
+            with self._guard("stragglers", managed[uid]):
                 self._compare(uid, pods_of(uid), observation.node_kinds)
         for uid, state in managed.items():
             if uid not in self._found and not state.rescale:
                 state.block(BlockReason.STRAGGLER, "")
         if may_begin:
             for uid, found in self._found.items():
-                with self._guard(managed[uid]):
+                with self._guard("stragglers", managed[uid]):
                     self._consider(managed, managed[uid], found, observation)
         self._metrics.stragglers.set(sum(len(each.stragglers) for each in self._found.values()))
-
-    @contextmanager
-    def _guard(self, state: TrackedJob) -> Iterator[None]:
-        """Contain a fault that concerns one job."""
-        try:
-            yield
-        except Exception:  # noqa: BLE001 - a fault of our own is logged, counted and retried
-            self._metrics.faults.labels("stragglers").inc()
-            _LOG.exception("job %s: comparing its workers failed", state.job.key)
 
     def _compare(self, uid: str, pods: Sequence[Pod], node_kinds: Mapping[str, str]) -> None:
         workers = self._rotation.compared(uid, pods, node_kinds)
@@ -171,7 +160,7 @@ class StragglerReplacer:
         new = {each.node: Avoided(each.node, until) for each in stragglers}
         kept = (each for each in _avoided(state, now) if each.node not in new)
         avoided = (*kept, *new.values())[-_MOST_AVOIDED:]
-        state.record = replaced(state.record, avoided=avoided)
+        state.record = replace(state.record, avoided=avoided)
         why = "; ".join(map(str, stragglers))
         purpose = RescalePurpose.STRAGGLER
         state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
