@@ -27,14 +27,8 @@ import numpy as np
 import urllib3
 
 from autoscaler.cluster import Caches
-from autoscaler.controller import (
-    Clock,
-    ClusterAccess,
-    Controller,
-    ControllerConfig,
-    Process,
-    Timing,
-)
+from autoscaler.controller import Clock, ClusterAccess, Controller, ControllerConfig, Timing
+from autoscaler.controller import Process as Parts
 from autoscaler.decide import DecisionConfig
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
@@ -343,18 +337,14 @@ def controller_of(caches: Caches, calls: Calls, now: Callable[[], float]) -> Con
     metrics = Metrics()
     # Logs have a benchmark of their own.
     logs = LogPoller(calls, readers=1, poll_seconds=1e9)
-    every = cast("Any", calls)
+    every, policy = cast("Any", calls), policy_named("optimus")
     access = ClusterAccess(caches, every, every, calls, calls, every, every)
-    decisions = DecisionConfig(
-        policy_named("optimus"), Theorem1(), forecast_job, stale_seconds=1800.0
-    )
-    settings, timing = ClusterSettings(decisions.settings), Timing(log_seconds=0.0)
-    config = ControllerConfig(decisions, RescaleConfig(fresh_seconds=30.0), timing, settings, 30.0)
-    rotation = WorkerRotation(calls, StragglerConfig(), logs.pool)
-    words = LastWords(calls, logs.pool)
-    return Controller(
-        access, config, Process(metrics, Clock(now, now), logs, rotation, words, logs)
-    )
+    decisions = DecisionConfig(policy, Theorem1(), forecast_job, stale_seconds=1800.0)
+    rescales, timing = RescaleConfig(fresh_seconds=30.0), Timing(log_seconds=0.0)
+    settings = ClusterSettings(decisions.settings)
+    config = ControllerConfig(decisions, rescales, timing, settings, 30.0)
+    readers = WorkerRotation(calls, StragglerConfig(), logs.pool), LastWords(calls, logs.pool)
+    return Controller(access, config, Parts(metrics, Clock(now, now), logs, *readers, logs))
 
 
 if __name__ == "__main__":
