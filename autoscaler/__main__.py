@@ -23,6 +23,7 @@ from autoscaler.controller import (
 )
 from autoscaler.decide import DecisionConfig
 from autoscaler.jobs.managed import Holds
+from autoscaler.jobs.state import JobLimits
 from autoscaler.leadership import (
     Election,
     ElectionConfig,
@@ -304,7 +305,7 @@ def _controller(settings: Settings, client: Client, caches: Caches, process: Pro
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
         cache_age_limit_seconds=settings.cache_age_limit_seconds,
-        assumed_price_seconds=settings.rescale_cost_seconds,
+        limits=JobLimits(assumed_price_seconds=settings.rescale_cost_seconds),
         disruption=DisruptionLimits(
             Limit.parse(settings.max_stopped) or NO_LIMIT,
             Limit.parse(settings.max_stopped_per_namespace) or NO_LIMIT,

@@ -88,13 +88,8 @@ class Timing:
     tick_seconds: float = 2.0
     half_bound_seconds: float = 600.0
     """A gang of which only a part has nodes for so long is suspended and resumed as a whole."""
-    age_limit_seconds: float = 600.0
-    """A job that has run for longer is not rescaled without a checkpoint."""
-    assumed_price_seconds: float = 60.0
-    """What a rescale is assumed to cost before that was measured."""
-    completion_seconds: float = 600.0
-    """How long a job may take to end after that was requested, as its goal is met; after that it
-    is treated as one that trains on."""
+    limits: JobLimits = field(default_factory=JobLimits)
+    """Limits of each job."""
     disruption: DisruptionLimits = UNLIMITED
     """How many jobs may be stopped at once."""
     holds: Holds = field(default_factory=Holds)
@@ -197,9 +192,7 @@ class Controller:
         self.managed = ManagedJobs(
             self._guard,
             dry_run=dry_run,
-            limits=JobLimits(
-                timing.age_limit_seconds, timing.completion_seconds, timing.assumed_price_seconds
-            ),
+            limits=timing.limits,
             holds=timing.holds,
             preempts=self._pause_goes_on,
             instance=instance,

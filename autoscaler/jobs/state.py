@@ -119,7 +119,8 @@ class JobLimits:
     """A job that has run for longer is not rescaled without a checkpoint."""
 
     completion_seconds: float = 600.0
-    """How long it has to end after that was requested."""
+    """How long a job has to end after that was requested, as its goal is met; after that it is
+    treated as one that trains on."""
 
     assumed_price_seconds: float = 60.0
     """What a rescale is assumed to cost before that was measured."""
