@@ -83,7 +83,7 @@ _STUCK_ELECTION_SECONDS = 60.0
 """A few times the time-outs of the requests of one step."""
 
 _CAPACITY_TICKS = 10
-"""With --once: so many ticks after a rescale has ended, the room of the next may become free."""
+"""The number of ticks, with --once, in which a rescale may get the room of the one before."""
 
 
 def main(arguments: list[str]) -> int:

@@ -43,7 +43,7 @@ class Observation:
     pods: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
     profiles: Mapping[str, TrainingProfile] = field(default_factory=dict)
     node_kinds: Mapping[str, str] = field(default_factory=dict)
-    """By a node's name; nodes without the label of kinds are left out."""
+    """The kinds of nodes, by their names; without those that lack the label."""
 
     per_server: Mapping[str, int] = field(default_factory=dict)
     """How many workers of a job without PSs a node holds at most."""
@@ -113,16 +113,16 @@ class FrozenPods:
     """The pods at one moment."""
 
     by_job: Mapping[str, tuple[Pod, ...]]
-    """By the UID of the job that they name as their controller, in the order of their names."""
+    """The pods of each job, by its UID, in the order of their names."""
 
     priorities: Mapping[str, int]
     """The lowest priority of each job's pods, without those that are leaving."""
 
     placed: tuple[BoundPod, ...]
-    """In the order of their UIDs."""
+    """Those that take room on nodes, in the order of their UIDs."""
 
     namespaces: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Of the pods of each job."""
+    """The namespaces of the pods of each job."""
 
     def of_their_namespaces(self, jobs: Mapping[str, TrainingJob]) -> "FrozenPods":
         """Without the replicas that are in another namespace than their job, by UID: anybody may

@@ -175,7 +175,7 @@ class Decider:
         self._memory, self._remembers = memory, not config.policy.traits.time_shared
         self._instance = instance
         self._told_kinds: KindOrders | None = None
-        """As last stored by this process; an earlier leader's may be on the Lease."""
+        """What this process stored last; an earlier leader's may be on the Lease."""
         self._alive: Callable[[], None] = lambda: None
         self._managed: Mapping[str, TrackedJob] = {}
         strategies = Strategies(

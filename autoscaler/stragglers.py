@@ -34,7 +34,7 @@ from optimus.rescale.purpose import RescalePurpose
 
 _DAY_SECONDS: Final = 86_400.0
 _MOST_AVOIDED: Final = 8
-"""As many as the profile's schema allows."""
+"""The number that the profile's schema allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ class JobPods:
     """The counts that its pods were made for, where others were set while they ran."""
 
     uids: tuple[str, ...] = ()
-    """Of the pods that run or are to run."""
+    """The UIDs of the pods that run or are to run."""
 
     is_whole: bool = False
     """Whether all of these are there and have nodes."""

@@ -81,7 +81,7 @@ class ManagedJobs:
         self._limits = limits
         self.states: dict[str, TrackedJob] = {}
         self._discarded: dict[str, str] = {}
-        """By job UID, the UID of the profile that was made for its pause: it may still be shown."""
+        """The UIDs of deleted profiles, by their jobs': they may still be shown."""
         self._nodes: tuple[Node, ...] | None = None
         self._usual = UsualLengths()
 

@@ -158,7 +158,7 @@ class TrackedJob:
     """Why its pods do not run as they should, or did not when it failed."""
 
     last_words: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a pod that has failed, how its log ended."""
+    """The end of the log of each pod that has failed, by its UID."""
 
     last_words_awaited: bool = False
     """Whether the log of a pod that has failed is being read, or is about to be."""

@@ -19,7 +19,7 @@ class JobProfile:
     """One job's profile."""
 
     stored: TrainingProfile | None = None
-    """As it was read or written last; ``None`` where there is none, or it is not known."""
+    """The profile as read or written last; ``None`` if there is none, or it is not known."""
 
     status: ProfileStatus | None = None
     """What it shows, without the saved state."""

@@ -13,7 +13,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 
 _MOST_PODS: Final = 3
-"""Of one job, the worst."""
+"""The worst pods of a job, whose logs are read."""
 
 _MOST_AT_ONCE: Final = 2
 _MOST_KEPT: Final = 10_000

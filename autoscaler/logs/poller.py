@@ -48,7 +48,7 @@ _SILENT_POLLS: Final = 4
 """How long a node that did not answer is not asked, in times of the pause between two reads."""
 
 _LEAD_WEIGHT: Final = 4
-"""Where not everything can be read in time, the leading pods are read so much more often than the
+"""If not everything can be read in time, the leading pods are read so much more often than the
 others: losses and checkpoints are theirs."""
 
 _QUEUED_PER_READER: Final = 100
@@ -67,8 +67,8 @@ _BEHIND_SECONDS: Final = 30.0
 """A log that has been read behind for so long, and gets further behind, is too large."""
 
 _MOST_BYTES: Final = 64 * 2**20
-"""Of the reads that wait to be taken in. Those of one namespace take no more than they leave to the
-others: its pods are read on once there is room."""
+"""The limit of the reads that wait to be taken in. Those of one namespace take no more than they
+leave to the others: its pods are read on once there is room."""
 
 _LINE_BYTES: Final = 100
 """What a line takes in memory beside its text."""
@@ -252,7 +252,7 @@ class LogPoller:
         self._queue: deque[_PodLog] = deque()
         """What is to be read next."""
         self._read_at: dict[str, float] = {}
-        """By a pod's UID, when its last read began."""
+        """When the last read of each pod began, by its UID."""
         self._under_way: list[_LogReading] = []
         self._done: list[_LogReading] = []
         self._silent_until: dict[str, float] = {}
@@ -262,14 +262,14 @@ class LogPoller:
         self._waiting: list[_LogReading] = []
         """What was read and is not taken in yet."""
         self._behind: dict[str, _Behind] = {}
-        """By a pod's UID; likewise ``_ends``."""
+        """The logs that are read behind, by their pods' UIDs; likewise ``_ends``."""
         self._ends: dict[str, _LogEnd] = {}
         self._polled: tuple[tuple[ProgressLog, JobRun], ...] = ()
         self._running: dict[str, _PodLog] = {}
         self._leading_since: dict[str, float] = {}
         """Since when the leading pods have been known to run."""
         self._uids: dict[tuple[str, str], str] = {}
-        """By namespace and name, the UID of the pod that has it now."""
+        """The UID of the pod that has a namespace and name now."""
         self._ended: dict[str, tuple[_PodLog, float]] = {}
         self._last: dict[str, _LastReads] = {}
         self._last_read_seconds = self._last_seconds_left = last_read_seconds

@@ -24,7 +24,7 @@ from optimus.progress.types import LogLine, LogRead
 _LOG = logging.getLogger(__name__)
 
 READ_BYTES: Final = 64 * 1024
-"""Of one read: some 600 lines."""
+"""The limit of one read: some 600 lines."""
 
 _MOST_READS: Final = 4
 """Maximum number of reads under way, and so of those that begin in one tick."""

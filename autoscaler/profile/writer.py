@@ -63,7 +63,7 @@ class ProfileRecorder:
         self._decided_by = None if settings is None else cache(settings.stored)
         self._spacing_seconds, self._timer = spacing_seconds, timer
         self._job_uids: Collection[str] | None = None
-        """Of all jobs; unknown before the first observation."""
+        """The UIDs of all jobs; unknown before the first observation."""
         self._refused_lately: TTLCache[str, None] = TTLCache(
             MOST_REFUSED, REFUSED_SECONDS, timer=timer
         )

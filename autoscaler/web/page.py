@@ -48,7 +48,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-"""Of every answer."""
+"""The headers of every answer."""
 
 
 def create_page(feed: PageFeed, settings: DecisionSettings, source: BoundedSource) -> Flask:

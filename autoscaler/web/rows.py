@@ -62,7 +62,7 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     ps: int | None = None
     workers: int | None = None
     replicas: dict[str, int] = {}
-    """Of a job without PSs: how many of each role train."""
+    """The number that train in each role of a job without PSs."""
 
     target_ps: int | None = None
     target_workers: int | None = None
