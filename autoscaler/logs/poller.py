@@ -44,7 +44,7 @@ _MOST_NODE_KINDS: Final = 8
 
 _LEADERS: Final = (Role.CHIEF, Role.MASTER)
 _MOST_READS_PER_NODE: Final = 2
-_SILENT_POLLS: Final = 4
+_SILENT_POLLS: Final = 2
 """How long a node that did not answer is not asked, in times of the pause between two reads."""
 
 _LEAD_WEIGHT: Final = 4
@@ -77,7 +77,7 @@ _BYTES_PER_SECOND: Final = 10_000.0
 """A read is taken in as if it had come later by a second for so many bytes."""
 
 _TAKE_SECONDS: Final = 0.3
-"""For what was read one tick takes so long; the rest waits for the next one."""
+"""CPU time that one tick takes for what was read; the rest waits for the next one."""
 
 _END_LINES: Final = 500
 """The last lines of a log that is too large, of each read."""
@@ -240,9 +240,9 @@ class LogPoller:
         readers: int,
         poll_seconds: float,
         last_read_seconds: float = _LAST_READ_SECONDS,
-        timer: Callable[[], float] = time.monotonic,
+        timer: Callable[[], float] = time.thread_time,
     ) -> None:
-        """``timer`` measures how long it takes to take lines in."""
+        """``timer`` measures the CPU time that taking lines in costs."""
         self._logs, self._poll_seconds, self._timer = logs, poll_seconds, timer
         self._readers = readers
         self.pool = ThreadPoolExecutor(readers, thread_name_prefix="logs")
@@ -256,7 +256,7 @@ class LogPoller:
         self._under_way: list[_LogReading] = []
         self._done: list[_LogReading] = []
         self._silent_until: dict[str, float] = {}
-        """Until when a node is not asked, by its name."""
+        """Until when a node is not asked that did not answer last, by its name."""
         self._sizes = Counter[str]()
         """What the reads that wait take, by namespace."""
         self._waiting: list[_LogReading] = []
@@ -387,7 +387,8 @@ class LogPoller:
         """Return whether a read on a node may begin now."""
         there = [read.at for read in self._under_way if read.source.node == node]
         is_slow = bool(there) and min(there) < self._now
-        return not is_slow and len(there) < _MOST_READS_PER_NODE and not self._is_silent(node)
+        most = 1 if node in self._silent_until else _MOST_READS_PER_NODE
+        return not is_slow and len(there) < most and not self._is_silent(node)
 
     def _has_room(self, namespace: str) -> bool:
         return self._sizes[namespace] <= _MOST_BYTES - self._sizes.total()
@@ -429,6 +430,7 @@ class LogPoller:
                 silent_seconds = _SILENT_POLLS * self._poll_seconds
                 self._silent_until[source.node] = self._now + silent_seconds
             if isinstance(answer, LogRead):
+                self._silent_until.pop(source.node, None)
                 reading.size = sum(len(line.text) + _LINE_BYTES for line in answer.lines)
             reading.answer = answer
             self._sizes[source.namespace] += reading.size
