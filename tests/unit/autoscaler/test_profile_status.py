@@ -110,3 +110,12 @@ def test_without_news_a_status_is_not_made_again() -> None:
     assert status_of(state, START_AT + 2) is first
     state.block(BlockReason.PAUSED, "paused by its user: optimus.dl/pause")
     assert status_of(state, START_AT + 2) is not first
+
+
+def test_the_reason_of_a_job_that_is_held_says_until_when() -> None:
+    cluster = FakeCluster()
+    cluster.submit(tf_job("a", 1, 2, target_loss="0.001", pause="true"))
+    harness = ControllerHarness(cluster)
+    harness.run(30)
+    held = "paused by its user: optimus.dl/pause, until its user removes the annotation"
+    assert harness.status("a").reason == held
