@@ -18,7 +18,7 @@ from optimus.jobs import TRAINERS, Counts, Role
 from optimus.progress import value_table
 from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
-from optimus.progress.lines import Body, joined, split_prefix, whole_lines
+from optimus.progress.lines import Body, joined, records, split_prefix, whole_lines
 from optimus.progress.metric_names import (
     ValueName,
     core_words,
@@ -203,8 +203,9 @@ class ProgressLog:
             pod.skips, self._current = skipped, None
 
     def _take_line(self, pod: PodState, line: LogLine) -> None:
-        for text in whole_lines(clean(line.text)):
-            self._take_text(pod, line.at, text)
+        for record in records(line.text):
+            for text in whole_lines(clean(record)):
+                self._take_text(pod, line.at, text)
 
     def _take_text(self, pod: PodState, at: float, text: str) -> None:
         body = joined(pod, split_prefix(text))
@@ -232,11 +233,11 @@ class ProgressLog:
         elif parsed.trained or parsed.heading is not None:
             pod.below_evaluation = False
         if parsed.heading is not None:
-            pod.heading = parsed.heading
-            return parsed if parsed.declared is not None else None
+            pod.heading, pod.heading_batches = parsed.heading, parsed.batches
+            return parsed if parsed.declared or parsed.epoch is not None else None
         if parsed.epoch_ended and (parsed.epoch, parsed.batch) == (None, None):
             pod.names_training = True  # "train loss: 0.5" below the header of its epoch
-            if pod.heading is not None and pod.header is None:
+            if pod.heading is not None and (pod.header is None or pod.heading_batches is not None):
                 parsed.epoch_ended = False  # it is below that of a step
         if parsed.values and not parsed.trained:
             self._place_below(pod, parsed)
@@ -259,7 +260,11 @@ class ProgressLog:
             return
         if pod.places_own:
             return
-        if pod.heading is not None:
+        if pod.heading is not None and pod.heading_batches is not None:
+            parsed.epoch = None if pod.header_assumed else pod.header
+            parsed.epoch_as_printed = False
+            parsed.batch, parsed.batches = pod.heading, pod.heading_batches or None
+        elif pod.heading is not None:
             parsed.step = pod.heading
         elif pod.header is not None and not pod.header_assumed:
             parsed.epoch, parsed.epoch_as_printed = pod.header, False
@@ -448,6 +453,8 @@ class ProgressLog:
             self._train(pod, at, parsed)
         elif parsed.epoch is not None:
             pod.header, pod.header_batches, pod.header_assumed = parsed.epoch, None, False
+            if parsed.heading is None and pod.heading_batches is not None:
+                pod.heading = pod.heading_batches = None
         if parsed.declared is not None:
             state.declared = state.declared.updated(parsed.declared)
         if parsed.evaluated and state.lead in (None, pod.name):

@@ -68,8 +68,8 @@ _SCOPES: Final = re.compile(
 _RISING: Final = re.compile(
     r".*acc(?:uracy)?\d*|top\d*|[mw]?ap(?:50|75)?|.*map(?:50|75)?|m?ious?|.*iou|(?:micro|macro)?f\d|"
     r"f1score|fscore|fmeasure|auc|.*auroc|auprc|roc|(?:sacre)?bleu\d*|rouge\w*|meteor|cider|spice|mcc|"
-    r"precision|recall|em|match|pearson\w*|spearman\w*|corr(?:elation)?|r2|dice|psnr|ssim|ndcg\d*|mrr|"
-    r"hits|score|rewards?|returns?|uas|las|pckh?|oks|delta|mota|idf1|cmc|rank1|kappa|specificity|"
+    r"precision|recall|em|match|success|pearson\w*|spearman\w*|corr(?:elation)?|r2|dice|psnr|ssim|ndcg\d*|mrr|"
+    r"hits|score|(?:ep)?(?:re[wt]|rewards?|returns?)(?:mean)?|uas|las|pckh?|oks|delta|mota|idf1|cmc|rank1|kappa|specificity|"
     r"sensitivity"
 )
 _FALLING: Final = re.compile(
@@ -106,6 +106,8 @@ def describe(name: str) -> ValueName:
     name = _GLUED.sub(r"\1_", name)
     parts = _SPLIT.split(name.lower().replace("fb1", "f1"))  # conlleval's name
     words = [word for word in parts if word and not word.isdigit()]
+    if words[:1] == ["l"] and len(words) > 1 and words[1] not in _NO_LOSS:
+        words[0] = "loss"  # "l_pix", "l_g_gan", "l_total"
     evaluated = any(map(_EVALUATION.fullmatch, words))
     rest = [word for word in words if not (_SCOPES.fullmatch(word) or _EVALUATION.fullmatch(word))]
     if "best" in words or "time" in words or ("cost" in words and not _TIMED.isdisjoint(words)):
@@ -124,6 +126,7 @@ def metrics_of(values: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if describe(name).is_metric}
 
 
+_NO_LOSS: Final = frozenset({"rate", "norm", "inf", "max", "min"})
 _TIMED: Final = frozenset({"batch", "step", "iter", "iteration", "reader", "data", "io"})
 """What a ``batch_cost`` is of: seconds."""
 
@@ -200,6 +203,8 @@ def _part(name: str, words: list[str]) -> tuple[Meaning, bool | None]:
     if "loss" in words or words[-1].endswith("loss") or words[-1].endswith("losses"):
         return Meaning.NAMED_PART, False
     humps = [word.lower() for word in _HUMP.split(name)]
+    if humps[0] == "loss":
+        return Meaning.NAMED_PART, False  # "LossPi"
     criterion = _CRITERION.fullmatch(words[-1]) or _CRITERION.fullmatch(humps[-1])
     # A short word alone, such as "box" or "obj", may be anything.
     if criterion is not None and (len(words) > 1 or len(words[-1]) > 3):

@@ -12,12 +12,15 @@ from optimus.progress.metric_names import describe, line_names, metrics_of
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint
 from optimus.progress.printed_values import Place, number_of
 
-_FRONT: Final = re.compile(r"^(?:train(?:ing|er)?|current|cur|progress|data|metadata)_+(?=[a-z])")
+_FRONT: Final = re.compile(
+    r"^(?:train(?:ing|er)?|current|cur|progress|data|metadata|server|comm(?:unication)?)_+(?=[a-z])"
+)
 _BACK: Final = re.compile(r"_(?:idx|index|id|no|num|number)$")
 _KINDS: Final = {
     "epoch": "epoch epochs ep pass num_epoch",
-    "step": "global_step global_steps step steps num_updates updates total_timesteps timesteps",
-    "iteration": "iteration iterations iter iters it",
+    "step": "global_step global_steps step steps num_updates updates total_timesteps timesteps "
+    "number_of_trees",
+    "iteration": "iteration iterations iter iters it round rounds",
     "batch": "batch batches minibatch",
     "epochs": "total_epochs num_epochs max_epochs n_epochs num_train_epochs",
     "steps": "total_steps max_steps num_steps total_iters max_iters",

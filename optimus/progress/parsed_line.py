@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from optimus.jobs import Batch, Job, Role, TargetSteps, TrainingMode, target_metrics
-from optimus.progress.metric_names import LossChoice, ValueName, line_names
+from optimus.progress.metric_names import LossChoice, ValueName, describe, line_names
 from optimus.progress.patterns import InvalidPattern, Pattern, compile_pattern, no_timer
 from optimus.progress.printed_values import VALUE
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
@@ -23,7 +23,7 @@ _CONTROL: Final = re.compile(r"[\r\b\x1b\0\v\f]")
 _INVISIBLE: Final = " \t\b\n\v\f\0\ufeff"
 _PARTS: Final = 10_000
 _INTEGER: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
-_PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({VALUE})")
+_PAIR: Final = re.compile(rf"(?:^|[\s,])(?:(\w+) )?([A-Za-z][\w./|-]*)=({VALUE})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,8 @@ class ParsedLine:
     is_below: bool = False
     """Its position is that of a line above."""
     heading: int | None = None
-    """The step of a line that has no values, which may follow on lines of their own."""
+    """The step of a line that has no values, which may follow on lines of their own; with
+    ``batches`` the batch of an epoch, 0 batches where their number is not known."""
     steps_per_epoch: float | None = None
     """As the line says, or as its step and the epochs done say."""
     loss: float | None = None
@@ -220,7 +221,12 @@ def parse_integer(text: str) -> int | None:
 
 def pairs(text: str) -> dict[str, float]:
     """All ``name=value`` pairs without blanks around the sign, the last of each name."""
-    return {name: float(value) for name, value in _PAIR.findall(text)}
+    return {
+        name: float(value)
+        for word, name, value in _PAIR.findall(text)
+        # "IO cost=0.1" is no "cost".
+        if not word or describe(f"{word} {name}").is_metric or not describe(name).is_metric
+    }
 
 
 def _loss(values: Mapping[str, float], choice: LossChoice) -> float:

@@ -168,6 +168,8 @@ class PodState:
     heading: int | None = None
     """The step of a line without values: those below are of it, if ``places_own`` is false, which
     says that lines with a loss have a position of their own."""
+    heading_batches: int | None = None
+    """Where that is no step but a batch of an epoch, how many an epoch has; 0 where unknown."""
     below_evaluation: bool = False
     """Values below are those of an evaluation, by the line above."""
     names_training: bool = False
@@ -339,6 +341,8 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
         pod.header, pod.header_batches, pod.header_assumed = 0, parsed.batches, True
     if pod.header is None:
         return None
+    if pod.header_assumed and _begins_again(pod, parsed.batch):
+        pod.header += 1
     if pod.header_assumed:
         parsed.cumulative = False  # it may be one bar over the whole run
     if None not in (parsed.batches, pod.header_batches) and parsed.batches != pod.header_batches:
@@ -347,6 +351,13 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
     if parsed.epoch_ended:
         pod.header = pod.header_batches = None
     return epoch
+
+
+def _begins_again(pod: PodState, batch: int | None) -> bool:
+    """Return whether the count has begun again after its last line before the total."""
+    if batch is None or not pod.batches or batch >= pod.batch:
+        return False
+    return pod.batch + max(pod.line_batches, 1) >= pod.batches
 
 
 def _to_batch(pod: PodState, at: float, epoch: int, parsed: ParsedLine) -> PositionChange:

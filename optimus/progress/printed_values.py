@@ -72,7 +72,7 @@ _THOUSANDS: Final = re.compile(r"[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,})
 _EITHER: Final = re.compile(r"[1-9]\d{0,2},\d{3}")
 _COUNTED: Final = re.compile(
     r"(?:\b(?:(?:global|mini)?[_ -]?(?:steps?|batch(?:es)?)|it(?:er(?:ation)?s?)?|updates?"
-    r"|checkpoints?|samples?|examples?)[\s:#=]{1,4}|\d/)$",
+    r"|checkpoints?|samples?|examples?)[\s:#=]{1,16}|\d/)$",
     re.IGNORECASE,
 )
 _BEFORE_A_COUNT: Final = 24
@@ -298,7 +298,7 @@ class Place:
 
 _NUMBERED: Final = r"(?:[_ ](?:idx|index|id|i|no\.?|num|number)\b)?"
 _EPOCH: Final = re.compile(
-    rf"\b(?:epochs?|ep|pass){_NUMBERED}(?:\s?\((?:train|val|test)\))?(?:[\s:#.=\[(|_]{{0,16}}|\s?->\s?)"
+    rf"\b(?<!time/)(?:epochs?|ep|pass){_NUMBERED}(?:\s?\((?:train|val|test)\))?(?:[\s:#.=\[(|_]{{0,16}}|\s?->\s?)"
     r"(?:is\s)?(\d{1,9})(?![\d.,]*\d|\s?%|\s?s\b)(?:\s?(?:/|of)\s?(\d{1,9}))?[\])]?",
     re.IGNORECASE,
 )
@@ -341,7 +341,7 @@ _BAR_LABEL: Final = re.compile(_EXAMPLES.pattern.partition(r"\b[")[0] + r"\b", r
 _UNITS: Final = r"(batch(?:es)?|it(?:er(?:ation)?s?)?|steps?|updates?|up(?=\.)|rounds?|episodes?)"
 _COUNT: Final = re.compile(
     r"\b(?:mini-?|(?:current|cur|train(?:ing)?|num(?=_updates))[_ ])?"
-    rf"{_UNITS}{_NUMBERED}(?:[\s:#.=\[(]{{0,8}}|\s?->\s?)(?:is\s)?"
+    rf"{_UNITS}{_NUMBERED}(?:[\s:#.=\[(]{{0,16}}|\s?->\s?)(?:is\s)?"
     r"(\d{1,15})(?![\d.,]*\d|\s?%)(?:\]?\s?(?:/|of)\s{0,9}\[?\s{0,9}(\d{1,15}))?",
     re.IGNORECASE,
 )
@@ -355,6 +355,8 @@ _STEP: Final = re.compile(
 """A step beside a fraction of an epoch."""
 _OF_RUN: Final = re.compile(r"\s{0,8}(\d{1,15})/(\d{1,15}) \(epoch\b")
 """``100/1000 (epoch 1)``, as char-rnn counts the steps of the run."""
+_OF_LINES: Final = re.compile(r"[<\[(]epoch:\s{0,8}\d{1,9}, iter:\s{0,16}(\d{1,15})(), lr:")
+"""``[epoch: 1, iter: 4000, lr:(...)]``, as BasicSR counts the steps of the run."""
 _AT_END: Final = re.compile(
     r"[)\]|]\s{1,4}(\d{1,15})/(\d{1,15})\s{0,8}$|(?<!%)\s\[\s{0,12}(\d{1,15})/(\d{1,15})\]\s{0,8}$"
 )
@@ -366,7 +368,7 @@ _BRACKETS: Final = re.compile(
     re.IGNORECASE,
 )
 _LEADING: Final = re.compile(
-    r"\[\s{0,8}(\d{1,15})\s?/\s?(\d{1,15})\][\s:,|-]|\s{0,8}(\d{1,15})/(\d{1,15})[\s:,|]"
+    r"[\[(]\s{0,8}(\d{1,15})\s?/\s?(\d{1,15})[\])][\s:,|-]|\s{0,8}(\d{1,15})/(\d{1,15})[\s:,|]"
     r"|\[(\d{1,15})(?: \| [\d.]{1,12})?\]:?\s|(\d{1,15})(?::\t|it \[)"
     r"|[\[(]?([A-Za-z]{1,16})[\])]?\s?[\[(]?\s{0,8}(\d{1,15})/(\d{1,15})[\])]?(?=[\s:,])"
 )
@@ -433,7 +435,7 @@ def _by_words(text: str, place: Place) -> None:
         place.ended = _ENDED.match(text, epoch.end()) is not None
     match = _GLOBAL.search(text) if "global" in lowered else None
     if match is None and has_epoch:
-        match = _OF_RUN.match(text)
+        match = _OF_RUN.match(text) or _OF_LINES.search(text)
     if match is not None:
         place.step, place.steps = int(match[1]), int(match[2]) if match[2] else None
         return

@@ -2,8 +2,9 @@
 
 ``{"step": 5, "loss": "0.25"}`` (Katib's form), ``train | {"epoch": 1, "train_loss": "5.9"}``
 (fairseq), ``{"name": "loss", "data": {"step": 1, "value": 1.9}}``, ``{"key": "eval_accuracy",
-"value": 0.7, "metadata": {"epoch_num": 4}}`` (MLLOG). What is in a list is not read. An object
-without a loss or metric is none of the training's (settings)."""
+"value": 0.7, "metadata": {"epoch_num": 4}}`` (MLLOG). Of a list only records that name their value
+are read: ``"metrics": [{"name": "loss", "value": 0.5}]``. An object without a loss or metric is
+none of the training's (settings)."""
 
 import re
 from functools import partial
@@ -23,6 +24,8 @@ _TOKEN: Final = re.compile(
 )
 _BEFORE: Final = re.compile(r"([A-Za-z_]\w{0,63}):\s{0,4}$")
 _NUMBER_ALONE: Final = re.compile(r"\s{0,8}\[?(\d{1,15})\]?\s{0,4}:?\s{0,4}")
+_LISTED: Final = re.compile(r"\[\{[^\[\]]{1,2000}\}\s{0,8}\]")
+_RECORD: Final = re.compile(r"\{[^{}]{1,500}\}")
 _MOST_DEEP: Final = 8
 
 
@@ -31,6 +34,8 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     begin = _BEGINNING.search(text, 0, 120)
     if begin is None or "Namespace(" in text:
         return None
+    if "[{" in text:
+        text = _LISTED.sub(_as_object, text)
     given, texts = content(text, begin.start())
     is_result = "global_step" in given and text.startswith("{'")  # as Estimator returns it
     if is_result or _EVALUATED.search(text, 0, begin.start()):
@@ -43,6 +48,14 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     given = by_label(given, texts, before[1] if before else "")
     place = partial(_place_before, text, begin.start())
     return _placed(read_named(_plainly(given), options, before=place), options)
+
+
+def _as_object(listed: re.Match[str]) -> str:
+    given: dict[str, str] = {}
+    for record in _RECORD.findall(listed[0]):
+        given |= by_label(*content(record, 0))
+    pairs = [f'"{name}": {number}' for name, number in given.items() if describe(name).is_metric]
+    return f"{{{', '.join(pairs)}}}" if pairs else listed[0]
 
 
 def _numbers(given: dict[str, str]) -> dict[str, float]:

@@ -39,8 +39,9 @@ _HEADER: Final = re.compile(
     re.IGNORECASE,
 )
 _STEP_HEADER: Final = re.compile(
-    rf"{_BEGINNING}(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:#=\[]{{0,16}}(\d{{1,15}})"
-    r"(?![\d.,]*\d|/\d{1,15}/)",
+    rf"{_BEGINNING}(?:(?:global|training|comm(?:unication)?)[_ ]?){{0,2}}"
+    r"(?:(?:step|iter(?:ation)?|round)[\s:#=\[]{0,16}(\d{1,15})(?![\d.,]*\d|/\d{1,15}/)"
+    r"|batch[\s:#=\[]{0,16}\d{1,15}\s?/\s?\d)",
     re.IGNORECASE,
 )
 _GLOBAL_STEP: Final = re.compile(r"--\sGLOBAL_STEP: (\d{1,15})$")
@@ -141,7 +142,7 @@ def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
     is_of_epoch = place.is_epoch and names.of_training
     if not (is_metric or is_of_epoch or options.loss_metric in values):
         # An evaluation; its batches are not the training's.
-        return _evaluation(evaluated, place)
+        return _evaluation(evaluated, place) or _place_alone(text, values, options)
     if not place.is_placed and _WHOLE.search(text) is None:
         alone = {name: values[name] for name in values if _EVALUATED_ONLY.fullmatch(name)}
         if alone:
@@ -192,6 +193,14 @@ def _place_alone(
         parsed.samples_per_second = speed
         parsed.saved = SavedCheckpoint(step=int(saved[1])) if saved else None
         return parsed
+    if place.batch is not None and place.in_steps and not place.loose:
+        return ParsedLine(
+            epoch=place.epoch,
+            epoch_as_printed=True,
+            heading=place.batch,
+            batches=place.batches or 0,
+            declared=place.declared,
+        )
     if heading:
         return ParsedLine(heading=int(heading[1]), declared=place.declared)
     if place.epoch is None or not _EPOCH_HEADER.match(text):
