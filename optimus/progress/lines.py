@@ -121,6 +121,10 @@ def _split(text: str) -> Body:
     end, streams = _extent(head.decode("ascii"))
     if not end:
         return Body(text)
+    if text[-1:] == "|":
+        # The borders of a name and its value are no part of the prefix.
+        border = text.rfind("|", 0, text.rfind("|", 0, -1))
+        end = border if 0 <= border < end else end
     return Body(text[end:], "".join([text[first:last] for first, last in streams]))
 
 
@@ -162,7 +166,7 @@ _RECORDS: Final = re.compile(rf"\[({_OBJECT}(?:\s{{0,8}},\s{{0,8}}{_OBJECT})*+)"
 _POSITION: Final = re.compile(r"['\"](?:\w{0,16}(?:epoch|step)|iter(?:ation)?|round)s?['\"]\s?:")
 _BORDERS: Final = ("|", "│", "┃", "║")
 _CELL: Final = re.compile(
-    rf"\s*\|(\s*)([A-Za-z][\w ./@()%-]{{0,62}}?)(?:\s*\|\s*({NUMBER})|/\s*\|)\s*\|?\s*"
+    rf"\s*\|?(\s*)([A-Za-z][\w ./@()%-]{{0,62}}?)(?:\s*\|\s*({NUMBER})|/\s*\|)\s*\|\s*"
 )
 """``| loss | 0.5 |``, or the heading of a group: ``| train/ | |``."""
 _INDENTED: Final = 3
@@ -198,7 +202,7 @@ def joined(pod: PodState, body: Body) -> Body:
 
     A table that has a name and its value on each line is an object when it ends."""
     text = body.text
-    if pod.opened[:1] == "|" or text.lstrip()[:1] in _BORDERS:
+    if pod.opened[:1] == "|" or text.rstrip()[-1:] in _BORDERS:
         plain, opened = value_table.in_ascii(text), pod.opened if pod.opened[:1] == "|" else "|{"
         match = _CELL.fullmatch(plain)
         if match is not None and len(opened) < MAX_CHARACTERS:
