@@ -142,7 +142,9 @@ def _values(parsed: ParsedLine) -> set[float]:
 
 def _tokens(text: str) -> set[float]:
     cells = (
-        map(number_of, re.split(r"[,;|\t]", text.replace('"', ""))) if text.count(",") > 1 else ()
+        map(number_of, re.split(r"[,;|\t]|: ", text.replace('"', "")))
+        if text.count(",") > 1
+        else ()
     )
     return {
         *whole_numbers(plain(text).replace("'s ", "_")),

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from optimus.progress.metric_names import describe, line_names, metrics_of
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, evaluation
 from optimus.progress.printed_values import Place, number_of
 
 _FRONT: Final = re.compile(
@@ -79,7 +79,7 @@ def read_named(
     }
     is_own = options.loss_metric in values or options.loss_metric in evaluated
     if not is_own and not any(describe(name).is_metric for name in values):
-        return _evaluation(evaluated, places)
+        return evaluation(metrics_of(evaluated), _whole(places.get("epoch", ("", ""))[1]))
     parsed = line_at(_at(places), options)
     if line_names(tuple(values)).loss is not None and not (parsed.trained or parsed.epoch):
         parsed = line_at(before(), options)
@@ -91,16 +91,6 @@ def read_named(
     if options.loss_metric in evaluated:  # a user may name one of an evaluation
         values |= evaluated
     return parsed.with_values(values, options.loss_metric)
-
-
-def _evaluation(
-    values: Mapping[str, float], places: Mapping[str, tuple[str, str]]
-) -> ParsedLine | None:
-    values = metrics_of(values)
-    if not values:
-        return None
-    epoch = _whole(places.get("epoch", ("", ""))[1])
-    return ParsedLine(evaluated=values, evaluated_epoch=epoch, epoch_as_printed=True)
 
 
 def _at(places: Mapping[str, tuple[str, str]]) -> Place:

@@ -191,6 +191,13 @@ class ParsedLine:
         return self
 
 
+def evaluation(values: Mapping[str, float], epoch: int | None = None) -> ParsedLine | None:
+    """The line of an evaluation's values, at a printed epoch; ``None`` where it has none."""
+    if not values:
+        return None
+    return ParsedLine(evaluated=values, evaluated_epoch=epoch, epoch_as_printed=True)
+
+
 def clean(raw: str) -> str:
     """The last complete state of a line, without colours and backspaces, cut to 4096 characters.
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from optimus.progress.metric_names import EVALUATION_WORDS, describe, metrics_of
 from optimus.progress.named import by_label, kind_of, read_named
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, evaluation
 from optimus.progress.printed_values import BAR, NUMBER, Place, number_of, place_in
 
 MARKERS: Final = ("{'", '{"', "{ ")
@@ -39,9 +39,7 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     given, texts = content(text, begin.start())
     is_result = "global_step" in given and text.startswith("{'")  # as Estimator returns it
     if is_result or _EVALUATED.search(text, 0, begin.start()):
-        return ParsedLine(
-            evaluated=_numbers(given), evaluated_epoch=place_in(text).epoch, epoch_as_printed=True
-        )
+        return evaluation(_numbers(given), place_in(text).epoch) or ParsedLine()
     if "train_runtime" in given:
         return ParsedLine()  # the summary at the end, with the mean loss of the whole run
     before = _BEFORE.search(text, 0, begin.start())
@@ -78,9 +76,7 @@ def _placed(parsed: ParsedLine | None, options: LogFormatOptions) -> ParsedLine 
     # Without a position and a loss it is a result: {'exact_match': 81.3, 'f1': 88.6}.
     described = [describe(name) for name in parsed.values]
     known = all(each.rises for each in described if each.is_metric)
-    return (
-        ParsedLine(evaluated={**parsed.evaluated, **metrics_of(parsed.values)}) if known else None
-    )
+    return evaluation({**parsed.evaluated, **metrics_of(parsed.values)}) if known else None
 
 
 def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:
