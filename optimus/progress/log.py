@@ -73,7 +73,7 @@ MAX_LOSSES: Final = 400
 MAX_STORED_LOSSES: Final = 200
 MAX_METRICS: Final = 8
 MAX_VALUES: Final = 120
-"""Of one metric; ``MAX_STORED_VALUES`` are stored."""
+"""Values that are kept of one metric; ``MAX_STORED_VALUES`` are stored."""
 MAX_STORED_VALUES: Final = 60
 MAX_SAMPLES: Final = 64
 MAX_PODS: Final = 8
@@ -87,7 +87,7 @@ _UNREAD_LINES: Final = 200
 _BAD_LOSSES: Final = 3
 _UNCLEAR_LINES: Final = 3
 _FALLS: Final = 2
-"""As many falls from the same step show that the steps begin again by themselves."""
+"""So many falls from the same step show that the steps begin again by themselves."""
 _MOST_UNCLEAR: Final = 40
 """Characters of a number in a sentence."""
 
@@ -114,7 +114,7 @@ class ProgressLog:
 
     @property
     def options(self) -> LogFormatOptions:
-        """How the log is read; may be replaced when the job's annotations change."""
+        """The way in which the log is read; it is replaced when the job's annotations change."""
         return self._options
 
     @options.setter
@@ -192,7 +192,6 @@ class ProgressLog:
                 return
         state.behind = run.truncated
         self._age_checkpoint(state)
-        self._note_read()
 
     def _note_gap(self, pod: PodState, *, skipped: bool) -> None:
         if skipped:
@@ -223,9 +222,11 @@ class ProgressLog:
             self._take(pod, at, self._epoch_from_zero(parsed))
 
     def _parsed(self, pod: PodState, body: Body, text: str) -> ParsedLine | None:
+        parsed = parse_body(body.text, text, self.options)
         if pod.opened:
-            return ParsedLine(form="objects")
-        parsed = parse_body(body.text, text, self.options) or self._of_table(pod, body.text)
+            is_setting = parsed is not None and parsed.declared is not None
+            return parsed if is_setting else ParsedLine(form="objects")
+        parsed = parsed or self._of_table(pod, body.text)
         if parsed is None:
             return parsed
         if parsed.form == "evaluation":
@@ -282,26 +283,14 @@ class ProgressLog:
             state.unclear = state.unclear or unclear[:_MOST_UNCLEAR]
             state.unclear_lines += 1
 
-    def _note_read(self) -> None:
-        """What a read changes that brings no new line."""
-        known, since = self._current, self._checkpoint_since()
-        interval_seconds = self._read_interval_seconds()
-        if known is not None and (since, interval_seconds) != (
-            known.checkpoint_since,
-            known.read_interval_seconds,
-        ):
-            self._current = None
-
     def next_since(self, pod: str) -> float | None:
         """Return where to read the pod's log from, seconds since the epoch; ``None``: its start."""
         return next((next_since(state) for state in self._state.pods if state.name == pod), None)
 
     def progress(self, now: float) -> TrainingProgress:
-        """What is known at ``now``, seconds since the epoch; no sample is later, whatever a node's
-        clock says.
+        """Return what is known at ``now``, seconds since the epoch; no sample is later than that.
 
-        The same object as before where nothing was observed since: it is asked for several times at
-        every tick."""
+        It is the same object as before where nothing was observed since."""
         known = self._current
         if known is None:
             known = self._current = self._progress()
@@ -336,15 +325,15 @@ class ProgressLog:
         )
 
     def _declared(self) -> Declared:
-        """What is known of the whole run: by the command, the log, the user; the last one holds."""
+        """Return what the command, the log and the user say of the run; the last one holds."""
         declared, options = self._state.declared, self.options
         if " --" in options.command:
             declared = of_command(options.command).updated(declared)
         return declared if options.declared is None else declared.updated(options.declared)
 
     def trains_in(self, run: str) -> bool:
-        """Whether the log of this run shows training steps: two positions, the first of which may
-        be the one that was restored."""
+        """Return whether the log of this run shows training: two positions, as the first may be the
+        restored one."""
         is_current = run == self._state.run
         return is_current and any(len(pod.meter.marks) > 1 for pod in self._state.pods)
 
@@ -353,9 +342,8 @@ class ProgressLog:
         return {sample.counts for sample in self._state.samples}
 
     def _begin_run(self, run: str, counts: Counts) -> None:
-        state, sample = self._state, self._sample()
-        if sample is not None:
-            state.samples = [*state.samples, sample][-MAX_SAMPLES:]
+        state = self._state
+        self._keep_sample()
         state.trained_seconds += self._run_seconds()
         keep_epoch_length(state, self.options, counts.workers)
         before = state.step_before
@@ -371,9 +359,7 @@ class ProgressLog:
         state = self._state
         if run != state.run or counts == state.counts:
             return
-        sample = self._sample()
-        if sample is not None:
-            state.samples = [*state.samples, sample][-MAX_SAMPLES:]
+        self._keep_sample()
         self.restart_measuring(run)
         keep_epoch_length(state, self.options, counts.workers)
         state.ps, state.workers = counts
@@ -484,11 +470,10 @@ class ProgressLog:
             self._follow_lead(pod, parsed, move)
 
     def _number_epochs(self, pod: PodState, parsed: ParsedLine) -> None:
-        """Where a restarted script counts its epochs from the first again, count them on from the
-        known ones, if its training goes on.
+        """Count the epochs on where a restarted script numbers them from the first again.
 
-        That shows by its step, else by its loss: nearer to the last one known than to the first.
-        Until there is a loss it is taken to go on, so that nothing known is dropped too early."""
+        Its step shows that it goes on, else a loss nearer to the last one than to the first. Until
+        there is a loss it is taken to go on, so that nothing known is dropped too early."""
         state = self._state
         epoch = parsed.epoch if parsed.epoch is not None else pod.header
         known = state.losses[-1].epoch if state.losses else None
@@ -509,7 +494,7 @@ class ProgressLog:
         state.numbered_run = state.run
 
     def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: PositionChange) -> None:
-        """Where the lead pod moved, update step, epoch and losses of the job."""
+        """Update step, epoch and losses of the job where its lead pod has moved."""
         state, former = self._state, self._state.lead
         trainers = [each for each in state.pods if each.role is not Role.EVALUATOR]
         state.lead = pod.name if len(trainers) == 1 else min(trainers, key=_lead_rank).name
@@ -598,12 +583,10 @@ class ProgressLog:
             state.losses = thin_losses(state.losses, self._max_losses * 3 // 4)
 
     def _is_of_rank(self, rank: int) -> bool:
-        """Whether a loss is of the kind that is kept; the first of a better kind replaces all."""
+        """Return whether a loss is of the kept kind; the first of a better kind replaces all."""
         state = self._state
-        if state.loss_rank is not None and rank < state.loss_rank:
-            state.losses = []
         if state.loss_rank is None or rank < state.loss_rank:
-            state.loss_rank = rank
+            state.loss_rank, state.losses = rank, []
         return rank == state.loss_rank
 
     def _note_metrics(self, parsed: ParsedLine, move: PositionChange) -> None:
@@ -675,7 +658,10 @@ class ProgressLog:
         timestamps of one pod are compared, so that no clock has to agree with another."""
         state = self._state
         since, saved_at = state.checkpoint_since, state.checkpoint_at
-        if pod.name != state.checkpoint_pod or since is None or saved_at is None:
+        if pod.name != state.checkpoint_pod:
+            return
+        self._current = None
+        if since is None or saved_at is None:
             return
         if pod.read_at is not None and pod.read_until is not None:
             age_seconds = max(pod.read_until - saved_at, 0.0)
@@ -711,6 +697,11 @@ class ProgressLog:
         # A number beyond the running epoch counts something else: it is of the current position.
         return state.step
 
+    def _keep_sample(self) -> None:
+        sample = self._sample()
+        if sample is not None:
+            self._state.samples = [*self._state.samples, sample][-MAX_SAMPLES:]
+
     def _sample(self) -> SpeedSample | None:
         state = self._state
         rate = job_rate(state, self.options)
@@ -743,8 +734,8 @@ def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
 
 
 def _is_of_another(pod: PodState, parsed: ParsedLine, stream: str) -> bool:
-    """Whether training on a line is that of another process than the one that is followed: the
-    first whose lines have a loss, until there is one the first of all."""
+    """Return whether a line is of another process than the followed one, which is the first whose
+    lines have a loss, and until there is one the first of all."""
     if not parsed.trained or stream == pod.stream:
         return False
     if not pod.stream or (parsed.loss is not None and not pod.tells_loss):
@@ -753,8 +744,7 @@ def _is_of_another(pod: PodState, parsed: ParsedLine, stream: str) -> bool:
 
 
 def _goes_on(state: LogState, parsed: ParsedLine) -> bool | None:
-    """Whether the training on a line of the first epoch goes on from what is known; ``None`` where
-    the line does not show it."""
+    """Return whether a line of the first epoch goes on from what is known; ``None``: not shown."""
     first, last = state.losses[0], state.losses[-1]
     if parsed.step is not None and last.step is not None:
         return 2 * parsed.step > last.step
@@ -780,23 +770,19 @@ def _unclear_text(state: LogState, options: LogFormatOptions) -> str | None:
             "not read: print it with a decimal point and without commas"
         )
     if any(pod.falls >= _FALLS for pod in state.pods):
-        return _STEPS_BEGIN_AGAIN
-    has_none = options.needs_steps and state.epoch is not None and state.step is None
-    return _NO_STEPS if has_none else None
-
-
-_STEPS_BEGIN_AGAIN: Final = (
-    "the log's steps begin again and again after the same step, and no line names the epoch, so "
-    "that what came before is taken for undone: print the epoch, too, such as 'epoch=3 step=10 "
-    "loss=0.5', or steps that go on"
-)
-
-
-_NO_STEPS: Final = (
-    "the log shows epochs and no step, so that the goal of optimus.dl/target-steps cannot be "
-    "seen: print the step, too, such as 'epoch=3 step=1200 loss=0.5', set optimus.dl/target-epochs "
-    "instead, or say with optimus.dl/steps-per-epoch how many steps an epoch has"
-)
+        return (
+            "the log's steps begin again and again after the same step, and no line names the "
+            "epoch, so that what came before is taken for undone: print the epoch, too, such as "
+            "'epoch=3 step=10 loss=0.5', or steps that go on"
+        )
+    if options.needs_steps and state.epoch is not None and state.step is None:
+        return (
+            "the log shows epochs and no step, so that the goal of optimus.dl/target-steps cannot "
+            "be seen: print the step, too, such as 'epoch=3 step=1200 loss=0.5', set "
+            "optimus.dl/target-epochs instead, or say with optimus.dl/steps-per-epoch how many "
+            "steps an epoch has"
+        )
+    return None
 
 
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:

@@ -102,7 +102,7 @@ def _median_by_steps(rates: Sequence[Rate]) -> float | None:
 
 @dataclass(slots=True)
 class PodState:
-    """How far one pod's log is read, and the position of its process; stored in the profile."""
+    """The place up to which a pod's log is read, and its process's position; it is stored."""
 
     name: str
     role: Role
@@ -114,7 +114,7 @@ class PodState:
     columns: tuple[str, ...] = ()
     """Those of the table that the log prints, if it does."""
     column_starts: tuple[int, ...] = ()
-    """Where their names begin, where only blanks stand between them."""
+    """The places where their names begin, if only blanks stand between them."""
     names_above: tuple[str, ...] = ()
     """The names on the line before, whose values may be on this one."""
     news_at: float | None = None
@@ -125,12 +125,11 @@ class PodState:
     """When the last read began by the reader's clock; ``read_before_at`` the one before it."""
     read_before_at: float | None = None
     behind: bool = False
-    """Whether that read ended at its limit, or is not taken in to its end, so that newer lines are
-    not read yet."""
+    """True where newer lines are not read yet: that read ended at its limit, or is not taken in."""
     gap: bool = False
-    """Whether lines were passed over since its position was last seen."""
+    """True where lines were passed over since its position was last seen."""
     skips: bool = False
-    """Whether the last read passed over lines."""
+    """True where the last read passed over lines."""
     step: int | None = None
     """The job's global step where the log has it; else the fields that follow are used."""
     fell_from: int | None = None
@@ -169,7 +168,7 @@ class PodState:
     """The step of a line without values: those below are of it, if ``places_own`` is false, which
     says that lines with a loss have a position of their own."""
     heading_batches: int | None = None
-    """Where that is no step but a batch of an epoch, how many an epoch has; 0 where unknown."""
+    """The batches of an epoch, if it is a batch and no step; 0 where they are not known."""
     below_evaluation: bool = False
     """Values below are those of an evaluation, by the line above."""
     names_training: bool = False
@@ -178,7 +177,7 @@ class PodState:
     stream: str = ""
     """The process that is followed, where several share the log."""
     opened: str = ""
-    """What was read of an object that goes on."""
+    """The beginning of an object that goes on."""
     before: float = 0.0
     """The process's own batches in earlier epochs."""
     header: int | None = None
@@ -191,7 +190,7 @@ class PodState:
     header_assumed: bool = False
     """No line has had an epoch yet; it is taken for the first."""
     tells_loss: bool = False
-    """Whether its log has a loss."""
+    """True where its log has a loss."""
     meter: RateMeter = field(default_factory=RateMeter)
     samples_per_second: list[float] = field(default_factory=list)
     """Printed speeds since ``speeds_since``; likewise ``steps_per_second``."""
@@ -212,7 +211,7 @@ class PodState:
 
 
 class PositionChange(NamedTuple):
-    """What a line changed."""
+    """The change of position by a line."""
 
     step: int | None = None
     """The job's global step; else the running ``epoch`` from 0, and the epochs ``done`` in all."""
@@ -259,7 +258,7 @@ def new_lines(pod: PodState, lines: Sequence[LogLine]) -> Iterator[LogLine]:
 
 
 def _short(text: str) -> str:
-    """What is kept of a line to know it again: lines of 16 kB would be most of a job's state."""
+    """Return what is kept of a line: lines of 16 kB would be most of a job's state."""
     if len(text) <= _MAX_KEPT:
         return text
     checksum = zlib.crc32(text.encode("utf-8", "replace"))
@@ -348,7 +347,7 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
     if None not in (parsed.batches, pod.header_batches) and parsed.batches != pod.header_batches:
         return None
     epoch, pod.header_batches = pod.header, parsed.batches
-    if parsed.epoch_ended:
+    if parsed.epoch_ended and not pod.header_assumed:
         pod.header = pod.header_batches = None
     return epoch
 

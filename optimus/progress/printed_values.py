@@ -114,8 +114,15 @@ def number_of(text: str) -> float | None:
     return float(text) if re.fullmatch(NUMBER, text) else None
 
 
+def whole_number(text: str) -> int | None:
+    """The whole number from 0 to 1e15 that a cell is; ``None`` for any other text."""
+    number = number_of(text) if text else None
+    is_count = number is not None and 0 <= number < 1e15 and number.is_integer()
+    return int(number) if number is not None and is_count else None
+
+
 def is_whole(text: str, start: int, end: int) -> bool:
-    """Whether no part of a number stands right before or behind the text from start to end."""
+    """Return whether no part of a number is right before or behind the text from start to end."""
     behind = text[end : end + 2]
     if behind[:1].isalnum() or (behind[:1] in tuple(".,:/+-") and behind[1:].isdigit()):
         return False
@@ -282,12 +289,12 @@ class Place:
 
     @property
     def is_placed(self) -> bool:
-        """Whether the line has a position, be it only an epoch."""
+        """True where the line has a position, be it only an epoch."""
         return (self.epoch, self.batch, self.step, self.done) != (None, None, None, None)
 
     @property
     def is_epoch(self) -> bool:
-        """Whether an epoch is all that the line says."""
+        """True where the line says no more than an epoch."""
         return self.epoch is not None and self.batch is None and self.step is None
 
     @property

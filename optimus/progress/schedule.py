@@ -27,7 +27,7 @@ class InvalidSchedule:
 
 
 def parse_schedule(text: str) -> Declared | InvalidSchedule:
-    """What a schedule says of the run: its end in epochs, drops, their factor, the warm-up."""
+    """Return the end in epochs, the drops, their factor and the warm-up that a schedule names."""
     match = _SCHEDULE.fullmatch(text.strip().lower()[:_LONGEST])
     if match is None:
         return InvalidSchedule(_EXPECTED)

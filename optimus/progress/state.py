@@ -1,4 +1,4 @@
-"""What is remembered of a job's logs: plain data, bounded, stored in the job's profile.
+"""The memory of a job's logs: plain data, bounded, stored in the job's profile.
 
 The losses are points in training order. Where there are too many, neighbours among the old ones are
 averaged, within an epoch first, so that means over an epoch stay the same. A restore from a
@@ -50,7 +50,7 @@ CountKind = Literal["", "epoch", "run"]
 
 @dataclass(slots=True)
 class EpochClock:
-    """At which global steps the printed epoch number changed."""
+    """The global steps at which the printed epoch number changed."""
 
     epoch: int | None = None
     first: tuple[int, int] | None = None
@@ -109,14 +109,13 @@ class LogState:
     samples: list[SpeedSample] = field(default_factory=list)
     clock: EpochClock = field(default_factory=EpochClock)
     count_kind: CountKind = ""
-    """What steps or iterations beside an epoch count, once it shows: those of each epoch, or of the
-    run."""
+    """Steps beside an epoch count those of the epoch or of the run; empty until that shows."""
     one_each: bool = False
     """A line with an epoch alone ends it, as a run has shown."""
     first_epoch: int = 1
     """The number that the log gives to the first epoch: 1 until a 0 is seen."""
     epoch_offset: int = 0
-    """What is added to the epochs of the log: those before a restart at which they began again."""
+    """The epochs before a restart at which those of the log began again."""
     numbered_run: str | None = None
     """The run whose epochs are known to be counted with that offset."""
     step: int | None = None
@@ -124,10 +123,10 @@ class LogState:
     counts_steps: bool = True
     """The lead's positions are steps, or batches that are."""
     steps_per_epoch: float | None = None
-    """As last known; where positions are no steps, what an epoch has of what they count."""
+    """The last known number; where positions are no steps, of what they count."""
     reference_steps: float | None = None
-    """Where the size of a step may differ between runs: the steps in an epoch of the first run, at
-    ``reference_workers`` and with ``reference_examples`` in a step."""
+    """The steps in an epoch of the first run, with ``reference_workers`` and ``reference_examples``
+    in a step, if runs may differ in the size of a step."""
     reference_workers: int | None = None
     reference_examples: float | None = None
     checkpoint_step: int | None = None
@@ -167,7 +166,7 @@ class LogState:
     node_kind: str | None = None
     """The kind of the run's workers' nodes; ``None`` before it was determined."""
     servers: int = 0
-    """On how many nodes the run trains; 0: not known."""
+    """The number of nodes on which the run trains; 0: not known."""
 
     @property
     def counts(self) -> Counts:
@@ -266,7 +265,7 @@ def _is_after(point: LossPoint, step: int | None, epoch: float | None) -> bool:
 
 
 def thin_losses(points: list[LossPoint], limit: int) -> list[LossPoint]:
-    """At most ``limit`` points, neighbours averaged; the newest fifth is kept if possible."""
+    """Return at most ``limit`` points, with neighbours averaged but in the newest fifth."""
     while len(points) > limit:
         newest = len(points) - limit // 5
         merged = _merge_pairs(points[:newest], within_epochs=True)
@@ -344,7 +343,7 @@ def steps_per_epoch(state: LogState, options: LogFormatOptions) -> float | None:
 
 
 def units_per_epoch(state: LogState, options: LogFormatOptions) -> float | None:
-    """What an epoch has of what the log's positions count: steps, or else parts of an epoch."""
+    """Return what an epoch has of what positions count: steps, or else parts of an epoch."""
     learned = _learned(state, options)
     if _steps_shrink_with_workers(options):
         return learned or state.steps_per_epoch or options.steps_per_epoch
@@ -381,7 +380,7 @@ def step_unit(state: LogState, options: LogFormatOptions) -> float | None:
 
 
 def keep_epoch_length(state: LogState, options: LogFormatOptions, workers: int) -> None:
-    """At the end of a run, keep of its epoch length what holds for the next, with ``workers``."""
+    """Keep what holds of a run's epoch length for the next run, with ``workers``."""
     learned = _learned(state, options)
     shrink, may_shrink = _steps_shrink_with_workers(options), _steps_may_shrink(options)
     if may_shrink and state.reference_steps is None and learned is not None:
@@ -395,7 +394,7 @@ def keep_epoch_length(state: LogState, options: LogFormatOptions, workers: int) 
 
 
 def _steps_shrink_with_workers(options: LogFormatOptions) -> bool:
-    """Whether a step of more workers covers more examples, so that an epoch has fewer steps."""
+    """Return whether a step of more workers covers more examples: an epoch has fewer steps."""
     per_worker = options.batch is not None and options.batch.scope is BatchScope.WORKER
     return per_worker and options.mode is TrainingMode.SYNC
 

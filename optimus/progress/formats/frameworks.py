@@ -27,19 +27,19 @@ class _Row(NamedTuple):
 
     form: str
     marker: str
-    """In each of its lines; found much faster than the pattern."""
+    """A text that each of its lines has: finding it is much faster than the pattern."""
     pattern: re.Pattern[str]
     """Its groups are counts (``epoch``, ``index`` of a batch from 0, ``batch`` done, ``batches``,
     ``step``), ``first`` of a range of batches, ``speed`` in samples and ``steps`` in steps per
     second, ``rate`` of learning, ``values`` or only ``pairs``, ``saved_step``, ``saved_epochs``."""
     says: Mapping[str, Any]
-    """What each of its lines says beside the groups."""
+    """The fields of each of its lines beside those of the groups."""
     kind: str
     """``result``: its values are of an evaluation; ``bar``: of a bar, without which it is none."""
 
 
 _Given = tuple[tuple[Any, ...], ...]
-"""Of each row the marker, the pattern, what it says, and its kind if it is of one."""
+"""A row holds a marker, a pattern, what its lines say beside the groups, and perhaps a kind."""
 MARKERS: Final = ("",)
 _ENDS: Final = {"epoch_ended": True}
 _MEAN: Final = {"epoch_ended": True, "epoch_line_is_mean": True}

@@ -81,15 +81,12 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
 def _fixed(text: str) -> ParsedLine | None:
     """Lines of a few fixed forms."""
     if match := _HEADER.search(text):
-        return header(int(match[1]), int(match[2]) if match[2] else None)
+        # Where epochs count from 0, the last one is the total.
+        last = int(match[2]) if match[2] else None
+        return ParsedLine(epoch=int(match[1]), epoch_as_printed=True, last_epoch=last or None)
     if "(AP) @[" in text and (match := _COCO.search(text)):
         return ParsedLine(evaluated={_COCO_NAMES[match[1]]: float(match[2])})
     return None
-
-
-def header(epoch: int, last: int | None) -> ParsedLine:
-    """The line that begins an epoch; where they count from 0, the last one is the total."""
-    return ParsedLine(epoch=epoch, epoch_as_printed=True, last_epoch=last or None)
 
 
 def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
