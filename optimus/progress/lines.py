@@ -92,11 +92,9 @@ _PARTS: Final = (
     rf"(?<=\s)\[(?!{_KEPT}|loss)[a-z_][\w.]{{0,63}}\](?=\s{{1,8}}[A-Za-z{{\[])",
 )
 _PART: Final = re.compile(rf"(?:{'|'.join(_PARTS)})\s{{0,8}}(?:[-|:,]\s{{1,8}}|:(?=\S))?")
-_LONGEST: Final = 200
-"""A prefix is not longer."""
 _AS_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 _STREAMS: Final = ("rank", "ranked", "bracket", "pid", "pod", "stern", "arrow", "compose", "host")
-_WRAPPED: Final = ('"log"', '"message"', '"msg"')
+_WRAPPED: Final = ("log", "message", "msg")
 
 
 class Body(NamedTuple):
@@ -110,14 +108,14 @@ class Body(NamedTuple):
 def split_prefix(text: str) -> Body:
     """A clean line without its prefix, and the process of which it is."""
     body = _split(text)
-    if body.text[:1] == "{" and any(each in body.text for each in _WRAPPED):
+    if body.text[:1] == "{" and any(f'"{each}"' in body.text for each in _WRAPPED):
         inner = _split(_unwrapped(body.text))
         return Body(inner.text, body.stream + inner.stream)
     return body
 
 
 def _split(text: str) -> Body:
-    head = text[:_LONGEST].encode("ascii", "replace").translate(_AS_ZEROS)
+    head = text[:200].encode("ascii", "replace").translate(_AS_ZEROS)
     end, streams = _extent(head.decode("ascii"))
     if not end:
         return Body(text)
@@ -151,12 +149,9 @@ def _unwrapped(text: str) -> str:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    if not isinstance(document, dict):
-        return text
-    inner = next(
-        (document[each.strip('"')] for each in _WRAPPED if each.strip('"') in document), ""
-    )
-    return inner.rstrip("\n") if isinstance(inner, str) and inner.strip() else text
+    found = [document.get(each) for each in _WRAPPED] if isinstance(document, dict) else []
+    inner = next((each for each in found if isinstance(each, str) and each.strip()), text)
+    return inner.rstrip("\n")
 
 
 _OPENS: Final = re.compile(r"\{\s*(?:$|['\"])")
@@ -169,8 +164,6 @@ _CELL: Final = re.compile(
     rf"\s*\|?(\s*)([A-Za-z][\w ./@()%-]{{0,62}}?)(?:\s*\|\s*({NUMBER})|/\s*\|)\s*\|\s*"
 )
 """``| loss | 0.5 |``, or the heading of a group: ``| train/ | |``."""
-_INDENTED: Final = 3
-"""Blanks before a name in a group."""
 _GLUED: Final = re.compile(r"Epoch[ =:]{1,2}\d|(?<=\d)epoch=\d")
 _BEFORE: Final = frozenset("0123456789%)]}" + ascii_lowercase)
 _GOES_ON: Final = re.compile(r"\s{0,40}(?:['\"}\[\]]|[-\d.]+,?\s*$)|\s{1,40}\{")
@@ -226,6 +219,6 @@ def joined(pod: PodState, body: Body) -> Body:
 def _with_cell(opened: str, cell: re.Match[str]) -> str:
     indent, name, number = cell.groups()
     is_nested = opened.count("{") > opened.count("}") + 1
-    if is_nested and (number is None or len(indent) < _INDENTED):
+    if is_nested and (number is None or len(indent) < len("   ")):
         opened += "}, "
     return f'{opened}"{name}": {{' if number is None else f'{opened}"{name}": {number}, '

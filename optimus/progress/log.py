@@ -60,14 +60,12 @@ from optimus.progress.types import (
     Declared,
     LogLine,
     LossPoint,
+    MetricSeries,
     PodRun,
     RunStart,
     SpeedSample,
     TrainingProgress,
 )
-
-_SAVE_DUE: Final = 0.8
-"""The next checkpoint may come this part of the usual steps after the last one."""
 
 MAX_LOSSES: Final = 400
 MAX_STORED_LOSSES: Final = 200
@@ -78,18 +76,15 @@ MAX_STORED_VALUES: Final = 60
 MAX_SAMPLES: Final = 64
 MAX_PODS: Final = 8
 _MAX_PRINTED: Final = 32
-_MAX_METRICS: Final = 12
 _READ: Final = (*TRAINERS, Role.EVALUATOR)
 _MAX_LOSS: Final = 1e30
 """A larger loss counts as infinite: sums of such would be."""
 _LINES_WITHOUT_LOSS: Final = 20
 _UNREAD_LINES: Final = 200
-_BAD_LOSSES: Final = 3
-_UNCLEAR_LINES: Final = 3
+_IN_A_ROW: Final = 3
+"""So many bad losses, or numbers that are not clear, are said."""
 _FALLS: Final = 2
 """So many falls from the same step show that the steps begin again by themselves."""
-_MOST_UNCLEAR: Final = 40
-"""Characters of a number in a sentence."""
 
 
 class ProgressLog:
@@ -105,21 +100,14 @@ class ProgressLog:
         """``on_line`` is told of each line and what it says."""
         self._on_line = on_line
         self._max_losses, self._max_values = max_losses, max_values
-        self._options = options
+        self.options = options
+        """The way in which the log is read; it is replaced when the job's annotations change."""
         self._state = LogState()
         self._current: TrainingProgress | None = None
-        """The progress until a new line is observed."""
+        """The progress until a new line is observed, as ``_read_by`` these options."""
+        self._read_by = options
         self._newest_sample_at = -math.inf
         self._forbidden = ""
-
-    @property
-    def options(self) -> LogFormatOptions:
-        """The way in which the log is read; it is replaced when the job's annotations change."""
-        return self._options
-
-    @options.setter
-    def options(self, options: LogFormatOptions) -> None:
-        self._options, self._current = options, None
 
     @classmethod
     def from_state(cls, options: LogFormatOptions, state: LogState) -> Self:
@@ -152,9 +140,8 @@ class ProgressLog:
     ) -> None:
         """Take what a read of one pod's log returned; lines that were read before are skipped.
 
-        ``run`` is one incarnation of the job's pods, or its name, at ``counts``; it changes with
-        each resume. Lines of the run before, read late, and of roles that neither train nor
-        evaluate are skipped."""
+        ``run`` is one incarnation of the job's pods, or its name, at ``counts``. Lines of the run
+        before, and of roles that neither train nor evaluate, are skipped."""
         deque(self.observing(pod, role, index, counts, lines, run), maxlen=0)
 
     def observing(
@@ -280,7 +267,7 @@ class ProgressLog:
             return
         unclear = unclear_number(text)
         if unclear is not None:
-            state.unclear = state.unclear or unclear[:_MOST_UNCLEAR]
+            state.unclear = state.unclear or unclear[:40]
             state.unclear_lines += 1
 
     def next_since(self, pod: str) -> float | None:
@@ -292,8 +279,9 @@ class ProgressLog:
 
         It is the same object as before where nothing was observed since."""
         known = self._current
-        if known is None:
-            known = self._current = self._progress()
+        if known is None or self._read_by is not self.options:
+            self._read_by, known = self.options, self._progress()
+            self._current = known
             self._newest_sample_at = max((each.at for each in known.samples), default=-math.inf)
         if self._newest_sample_at <= now:
             return known
@@ -316,10 +304,13 @@ class ProgressLog:
             read_interval_seconds=self._read_interval_seconds(),
             trained_seconds=state.trained_seconds + self._run_seconds(),
             diagnostic=self._forbidden or _diagnostic(state, self.options),
-            diverged=state.bad_losses >= _BAD_LOSSES,
+            diverged=state.bad_losses >= _IN_A_ROW,
             is_too_large=any(pod.skips for pod in state.pods),
             node_kind=state.node_kind,
-            metrics=tuple(series.frozen() for series in state.series),
+            metrics=tuple(
+                MetricSeries(each.name, each.evaluated, each.rises, tuple(each.points))
+                for each in state.series
+            ),
             declared=self._declared(),
             run_start=state.run_start,
         )
@@ -513,7 +504,7 @@ class ProgressLog:
         if move.step is not None and stopped_at is not None and state.run is not None:
             lost_steps, at_risk = max(stopped_at - move.step, 0), state.stopped_at_risk
             every, saved = state.saves_every, state.checkpoint_step
-            if every and saved is not None and move.step - 1 >= saved + _SAVE_DUE * every:
+            if every and saved is not None and move.step - 1 >= saved + 0.8 * every:
                 at_risk = 0  # a checkpoint that the last read did not show
             state.run_start = RunStart(state.run, lost_steps, at_risk)
         state.stopped_at = None
@@ -561,8 +552,8 @@ class ProgressLog:
         state = self._state
         self._note_metrics(parsed, move)
         if parsed.loss is None:
-            new = (name for name in parsed.metrics if name not in state.metrics)
-            state.metrics = [*state.metrics, *new][:_MAX_METRICS]
+            new = (name for name in parsed.values if name not in state.metrics)
+            state.metrics = [*state.metrics, *new][:MAX_METRICS]
             state.lossless += 1
             return
         if not abs(parsed.loss) < _MAX_LOSS:
@@ -764,7 +755,7 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
 
 def _unclear_text(state: LogState, options: LogFormatOptions) -> str | None:
     """Return what of the log may mean two things, or is not what the job's goal counts."""
-    if state.unclear_lines >= _UNCLEAR_LINES:
+    if state.unclear_lines >= _IN_A_ROW:
         return (
             f"the number {state.unclear} in the log may have a decimal comma or thousands, and is "
             "not read: print it with a decimal point and without commas"
@@ -789,7 +780,7 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     """Return what is wrong with the job's log, and what would help; ``None`` where nothing is.
 
     No figure in it grows: each becomes an Event, and a changed sentence would become another."""
-    if state.bad_losses >= _BAD_LOSSES:
+    if state.bad_losses >= _IN_A_ROW:
         return "the last losses in the log are nan or infinite: training may have diverged"
     slow = _slow_pattern(options)
     if slow is not None:

@@ -152,11 +152,6 @@ class ParsedLine:
     """The name of the form that has parsed the line, for people."""
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """The names of all values on the line."""
-        return tuple(self.values)
-
-    @property
     def trained(self) -> bool:
         """True where the line gives a position in the training."""
         return self.step is not None or self.batch is not None or self.epoch_ended

@@ -1,12 +1,8 @@
 """Users' regular expressions: compiled by RE2, refused with a reason, limited in time.
 
-RE2 takes time that is linear in the text, whatever the pattern, where Python's engine may backtrack
-for ever. Its syntax is Katib's, which is written in Go. What a line costs is limited by
-
-1. the size of the program, and how much of a line it reads: instructions times bytes;
-2. the number of groups, since each adds to the cost of an instruction;
-3. a time for all matches on one line. A pattern that takes longer again and again is not used any
-   more."""
+RE2 takes time that is linear in the text, whatever the pattern, and has Katib's syntax. The cost of
+a line is limited by the size of the program times the bytes that it reads, by the number of groups,
+and by a time for all matches: a pattern that takes longer again and again is not used any more."""
 
 import re
 from collections.abc import Callable, Iterator

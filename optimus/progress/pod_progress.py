@@ -1,13 +1,11 @@
 """One pod's log: how far it is read, where its process's training is, and how fast it trains.
 
-A global step is taken as it is. Batches within an epoch are added up over epochs; how many an epoch
-has is on the line, or learned when the epoch ends: the batches of its last line, and as many more
-as fit in the time since.
+A global step is taken as it is. Batches are added up over epochs; how many an epoch has is on the
+line, or those of its last line and as many more as fit in the time since.
 
-The speed comes from positions and the kubelet's timestamps. Marks (instant, position) are kept at
-least 0.25 s apart, since buffered output arrives in bursts whose timestamps say nothing. The first
-interval between marks is warm-up, at about half the usual speed, and is left out. So are intervals
-far from the median speed (validation, a checkpoint, a stall); the others are averaged."""
+The speed comes from positions and the kubelet's timestamps. Marks (instant, position) are at least
+0.25 s apart, since buffered output arrives in bursts. The first interval is warm-up and left out,
+and so are those far from the median speed (validation, a checkpoint, a stall)."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -150,16 +148,14 @@ class PodState:
     """Its batches are steps, and not examples, lines or parts of an epoch."""
     ended: bool = False
     doubtful: int | None = None
-    """The epoch of the last line of which it was doubtful whether it ends its epoch, with the names
-    on such lines of it, and the checksum of the last. ``within``: an epoch has had several, and
-    none of them does."""
+    """The epoch of the last line that may end it, names on such lines of it, and the checksum of
+    the last. ``within``: an epoch has had several, and none of them ends it."""
     doubtful_names: tuple[str, ...] = ()
     doubtful_checksum: int = 0
     within: bool = False
     count_epoch: int | None = None
-    """The epoch of the last line with a count that may be of the epoch or of the run; its
-    ``count``, the distance of two of them, the last one of the epoch before, and the one at which
-    the last two epochs have ended, if it is one."""
+    """The epoch of the last count of the epoch or of the run, its ``count``, the distance
+    of two, the last of the epoch before, and the one at which the last two epochs have ended."""
     count: int = 0
     count_distance: int = 0
     former_count: int = 0
@@ -266,10 +262,8 @@ def _short(text: str) -> str:
 
 
 def note_gap(pod: PodState) -> None:
-    """Lines were passed over: what was derived from the line before does not hold for the next.
-
-    An epoch's header, its length and a save that had begun may be among what was passed over. A
-    position that a line shows by itself holds: steps, and batches of a named epoch."""
+    """Forget what lines that were passed over may have changed: an epoch's header, a save that had
+    begun. A position that a line shows by itself holds."""
     pod.gap, pod.saving = True, None
     pod.header = pod.header_batches = None
     pod.header_assumed = False
@@ -278,8 +272,8 @@ def note_gap(pod: PodState) -> None:
 def next_since(pod: PodState) -> float | None:
     """Return where to read the pod's log from, seconds since the epoch; ``None``: its start.
 
-    Where the last line was from the future and nothing has come since, the node's clock may be
-    right again: every second read begins a little before the one that brought that line."""
+    Where the last line was from the future, the node's clock may be right again: every second
+    read begins a little before the one that brought that line."""
     if pod.read_until is None or pod.news_at is None or pod.quiet_reads % 2 == 0:
         return pod.read_until
     is_ahead = pod.read_until > pod.news_at + _AHEAD_SECONDS

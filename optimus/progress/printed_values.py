@@ -15,12 +15,11 @@ number is decided here alone:
    follows a word such as ``validation`` that stands by itself is of an evaluation, until a word
    such as ``train``.
 
-Where in the training a line is, it says with an epoch, a batch of it, or a step of the run:
-``Epoch 3 iteration 250/3981``, ``Epoch: [0][10/5005]``, ``epoch 1 | 200/2983 batches``,
-``Step 100``, ``Epoch 3:  50%|##  | 235/469 [``, ``it 1024/306968 of epoch 0``, ``[10]``. A count
-without a name, or of examples, is of no steps: ``[640/60000 (1%)]``. A step or an iteration beside
-an epoch may count within the epoch or over the run: the place is ``loose``, and the log as a whole
-decides (``counts``). A count that is not understood makes the place ``unclear``."""
+A line's place in the training is an epoch, a batch of it, or a step of the run: ``Epoch 3 iteration
+250/3981``, ``Epoch: [0][10/5005]``, ``Step 100``, ``Epoch 3:  50%|##  | 235/469 [``, ``[10]``. A
+count without a name, or of examples, is of no steps: ``[640/60000 (1%)]``. A step beside an epoch
+may be of the epoch or of the run: the place is ``loose``, and the log as a whole decides. A count
+that is not understood makes the place ``unclear``."""
 
 import re
 import unicodedata
@@ -75,7 +74,6 @@ _COUNTED: Final = re.compile(
     r"|checkpoints?|samples?|examples?)[\s:#=]{1,16}|\d/)$",
     re.IGNORECASE,
 )
-_BEFORE_A_COUNT: Final = 24
 _MOST_WITH_COMMAS: Final = 100
 """A line with more numbers with commas keeps them as they are: what each means costs time."""
 _NAME: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})['\"]?[\s:=(\[]{1,4}$")
@@ -147,8 +145,8 @@ def _without_commas(text: str) -> str:
     found = list(islice(_WITH_COMMA.finditer(text), _MOST_WITH_COMMAS + 1))
     if not found or len(found) > _MOST_WITH_COMMAS:
         return text
-    decimal = any(_is_decimal(each[0]) for each in found)
-    thousands = any(_is_thousands(each[0]) for each in found)
+    decimal = any(_fits(each[0], _DECIMAL) for each in found)
+    thousands = any(_fits(each[0], _THOUSANDS) for each in found)
     parts, end = [], 0
     for each in found:
         parts += [text[end : each.start()], _as_number(each, decimal=decimal, thousands=thousands)]
@@ -156,28 +154,21 @@ def _without_commas(text: str) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _mantissa(token: str) -> str:
-    return re.split("[eE]", token, maxsplit=1)[0]
-
-
-def _is_decimal(token: str) -> bool:
-    return _DECIMAL.fullmatch(_mantissa(token)) is not None
-
-
-def _is_thousands(token: str) -> bool:
-    return _THOUSANDS.fullmatch(_mantissa(token)) is not None
+def _fits(token: str, notation: re.Pattern[str]) -> bool:
+    mantissa = re.split("[eE]", token, maxsplit=1)[0]
+    return notation.fullmatch(mantissa) is not None
 
 
 def _as_number(match: re.Match[str], *, decimal: bool, thousands: bool) -> str:
     """A token with commas as a number; as it is where it is none or may be two."""
     token, start = match[0], match.start()
-    if _is_decimal(token):
+    if _fits(token, _DECIMAL):
         return token.replace(".", "").replace(",", ".")
-    if _is_thousands(token):
+    if _fits(token, _THOUSANDS):
         return token.replace(",", "")
     if _EITHER.fullmatch(token) is None:
         return token
-    before = match.string[max(start - _BEFORE_A_COUNT, 0) : start]
+    before = match.string[max(start - 32, 0) : start]
     if match.string.startswith("/", match.end()) or _COUNTED.search(before) is not None:
         return token.replace(",", "")
     if decimal == thousands:
@@ -193,7 +184,6 @@ _VALUE: Final = re.compile(
 """``Accuracy: 9850/10000`` does not match. Words are atomic and begin where a word begins: the time
 is linear in the line's length."""
 _BEFORE: Final = re.compile(r"(?:(?<![\w@/.'-])[A-Za-z][\w']* ){1,2}$")
-_LOOK_BACK: Final = 32
 _POSITIONS: Final = ("epoch", "step", "iter", "iteration", "batch", "update", "time", "lr")
 """Words that are names by themselves: in ``accuracy at step 100`` the number is the step."""
 _MARKS: Final = ("val", "test", "dev")
@@ -244,7 +234,7 @@ def _name(text: str, match: re.Match[str]) -> str:
     start = match.start()
     if not start or text[start - 1] != " " or match[1].lower() in _POSITIONS:
         return match[1]
-    before = _BEFORE.search(text, max(0, start - _LOOK_BACK), start)
+    before = _BEFORE.search(text, max(0, start - 32), start)
     if before is None:
         return match[1]
     whole = before[0] + match[1]

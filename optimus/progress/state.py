@@ -1,13 +1,10 @@
 """The memory of a job's logs: plain data, bounded, stored in the job's profile.
 
-The losses are points in training order. Where there are too many, neighbours among the old ones are
-averaged, within an epoch first, so that means over an epoch stay the same. A restore from a
-checkpoint removes the points after it.
+Where there are too many losses, neighbours among the old ones are averaged, within an epoch first.
 
-Speed, in this order: global steps of the pod watched longest. Batches of each worker: sync workers
-step together, so one gives the job's; async workers' add up, and the sampled ones represent all.
-Where positions and timestamps give no speed, printed ones: global steps per second are the job's,
-samples per second a worker's.
+Speed comes from the global steps of the pod watched longest, else from batches: those of one sync
+worker are the job's, those of async workers add up, and the sampled ones represent all. Else it is
+printed: global steps per second are the job's, samples per second a worker's.
 
 Epochs: where the batch is the job's, or training is async, an epoch has the same steps at any
 counts. Where each sync worker has a batch of its own, it has fewer the more workers there are.
@@ -15,11 +12,10 @@ Where the batch is unknown, either may hold: the first run's epoch is the refere
 runs whose epochs differ are converted to it (until an epoch of the run is over, by the examples in
 a step: printed samples per second over steps per second).
 
-What a number on a line counts, only the log as a whole shows. A step or an iteration beside an
-epoch counts within the epoch where it begins again with the next one, and over the run where it
-goes on (``is_loose`` of a line). Values beside an epoch alone are those of the whole epoch where
-the log has one such line for each; the first line cannot show it (``end_is_doubtful``). Until it
-shows, less progress is taken than there may be; then what was taken is put right.
+Only the log as a whole shows what a number counts. A step beside an epoch counts within it where it
+begins again with the next one (``is_loose`` of a line). Values beside an epoch alone are those of
+the whole epoch where the log has one such line for each (``end_is_doubtful``). Until it shows, less
+progress is taken than there may be; then what was taken is put right.
 """
 
 import math
@@ -34,7 +30,7 @@ from numpy.typing import NDArray
 from optimus.jobs import BatchScope, Counts, TrainingMode
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.pod_progress import PodState, Rate
-from optimus.progress.types import Declared, LossPoint, MetricSeries, RunStart, SpeedSample
+from optimus.progress.types import Declared, LossPoint, RunStart, SpeedSample
 
 _SLACK_EPOCHS: Final = 1e-6
 """An epoch that is step / steps per epoch may miss a whole number by rounding."""
@@ -87,10 +83,6 @@ class MetricState:
     evaluated: bool
     rises: bool | None
     points: list[LossPoint] = field(default_factory=list)
-
-    def frozen(self) -> MetricSeries:
-        """The series as models read it."""
-        return MetricSeries(self.name, self.evaluated, self.rises, tuple(self.points))
 
 
 @dataclass(slots=True)
@@ -174,10 +166,7 @@ class LogState:
         return Counts(self.ps, self.workers)
 
     def copied(self) -> "LogState":
-        """A copy that later lines do not change.
-
-        Only what is changed in place is copied: there may be thousands of losses, and every job is
-        stored again and again."""
+        """A copy that later lines do not change: only what is changed in place is copied."""
         return replace(
             self,
             pods=[pod.copied() for pod in self.pods],
@@ -410,10 +399,7 @@ def _trainers(options: LogFormatOptions, workers: int) -> int:
 
 
 def _lead(state: LogState) -> PodState | None:
-    for pod in state.pods:
-        if pod.name == state.lead:
-            return pod
-    return None
+    return next((pod for pod in state.pods if pod.name == state.lead), None)
 
 
 def _learned(state: LogState, options: LogFormatOptions) -> float | None:
@@ -559,9 +545,5 @@ def _end_former(state: LogState, pod: PodState, epoch: int) -> None:
     if state.lead != pod.name:
         return
     for points in (state.losses, *(series.points for series in state.series)):
-        _end_last(points, epoch)
-
-
-def _end_last(points: list[LossPoint], epoch: int) -> None:
-    if points and epoch_index(points[-1]) == epoch:
-        points[-1] = replace(points[-1], epoch=epoch + 1.0)
+        if points and epoch_index(points[-1]) == epoch:
+            points[-1] = replace(points[-1], epoch=epoch + 1.0)

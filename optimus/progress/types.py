@@ -209,9 +209,8 @@ class TrainingProgress:
     """The job's steps in an epoch, where its log counts steps or the job says it."""
     samples: tuple[SpeedSample, ...] = ()
     checkpoint_step: int | None = None
-    """The step of the last checkpoint known to be complete, with the log line's timestamp
-    (``checkpoint_at``) and a time by the reader's clock since which it was made
-    (``checkpoint_since``), ``None`` while the log that has it is read behind."""
+    """The step of the last complete checkpoint, with its line's timestamp (``checkpoint_at``) and a
+    time by the reader's clock since which it was made, ``None`` while its log is read behind."""
     checkpoint_at: float | None = None
     checkpoint_since: float | None = None
     read_interval_seconds: float = 0.0

@@ -1,9 +1,8 @@
 """Tables of values: a header, then a row for each evaluation; on standard output or in a file.
 
-Hugging Face's notebook table (``Epoch | Training Loss | Validation Loss``), fastai's columns, CSV
-of Keras, ultralytics, W&B and TensorBoard, YOLO's columns before a progress bar. Only the header
-says what a row is, so the reader of a log remembers it. The columns are separated by ``|``, tabs,
-semicolons, commas, or blanks. Cells that are no number (``No log``) are left out."""
+Hugging Face's notebook table, fastai's columns, CSV of many tools, YOLO's columns before a bar,
+H2O's history. The reader of a log remembers the header, which says what a row is. Columns are
+separated by ``|``, tabs, semicolons, commas, or blanks. Cells without a number are left out."""
 
 import csv
 import re

@@ -68,11 +68,10 @@ def parse_body(body: str, line: str, options: LogFormatOptions) -> ParsedLine | 
 
 
 def _evaluation(body: str) -> ParsedLine:
-    values, evaluated = printed_values(body)
-    if "{" in body:
-        given, _ = objects.content(body, body.index("{"))
-        numbers = {name: number_of(number) for name, number in given.items()}
-        values |= {name: number for name, number in numbers.items() if number is not None}
+    given = objects.content(body, body.index("{"))[0] if "{" in body else {}
+    values, evaluated = printed_values(body.partition("{")[0] if given else body)
+    numbers = {name: number_of(number) for name, number in given.items()}
+    values |= {name: number for name, number in numbers.items() if number is not None}
     return ParsedLine(evaluated=metrics_of({**values, **evaluated}), form="evaluation")
 
 

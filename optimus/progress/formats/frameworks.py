@@ -22,16 +22,16 @@ from optimus.progress.parsed_line import (
 from optimus.progress.printed_values import NUMBER, printed_speed, printed_values
 
 
-class _Row(NamedTuple):
-    """One form of lines."""
+class _Form(NamedTuple):
+    """The lines of a program that have one form."""
 
-    form: str
+    program: str
     marker: str
     """A text that each of its lines has: finding it is much faster than the pattern."""
     pattern: re.Pattern[str]
-    """Its groups are counts (``epoch``, ``index`` of a batch from 0, ``batch`` done, ``batches``,
-    ``step``), ``first`` of a range of batches, ``speed`` in samples and ``steps`` in steps per
-    second, ``rate`` of learning, ``values`` or only ``pairs``, ``saved_step``, ``saved_epochs``."""
+    """Groups are counts, ``index`` of a batch from 0, ``first`` of a range of them, ``speed`` in
+    samples and ``steps`` in steps per second, ``rate`` of learning, ``loss``, ``values`` or only
+    ``pairs``, ``saved_step``, ``saved_epochs``."""
     says: Mapping[str, Any]
     """The fields of each of its lines beside those of the groups."""
     kind: str
@@ -128,8 +128,8 @@ _ANY: Final[_Given] = (
 )
 """Lines of darknet and of many programs: ``Training loss at step 100: 0.5``."""
 _ROWS: Final = tuple(
-    _Row(form, marker, re.compile(pattern), says, "".join(kind))
-    for form, rows in (
+    _Form(program, marker, re.compile(pattern), says, "".join(kind))
+    for program, rows in (
         ("mxnet", _MXNET),
         ("tensorflow", _TENSORFLOW),
         ("keras", _KERAS),
@@ -152,17 +152,17 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
 
 
 def _read(
-    row: _Row, text: str, said: Mapping[str, str | None], options: LogFormatOptions
+    row: _Form, text: str, said: Mapping[str, str | None], options: LogFormatOptions
 ) -> ParsedLine | None:
     counts = {name: int(number) for name in _COUNTS if (number := said.get(name))}
-    parsed = ParsedLine(**{"form": row.form, **row.says, **counts})
+    parsed = ParsedLine(**{"form": row.program, **row.says, **counts})
     values, evaluated = printed_values(said.get("values") or "")
     values |= pairs((said.get("pairs") or "").replace("\tTrain-", "\t"))
     if loss := said.get("loss"):
         values["loss"] = float(loss)
     if row.kind == "result":
         return ParsedLine(
-            form=row.form,
+            form=row.program,
             evaluated=metrics_of(values | evaluated),
             evaluated_epoch=parsed.epoch,
             epoch_as_printed=parsed.epoch_as_printed,

@@ -26,7 +26,6 @@ _BEFORE: Final = re.compile(r"([A-Za-z_]\w{0,63}):\s{0,4}$")
 _NUMBER_ALONE: Final = re.compile(r"\s{0,8}\[?(\d{1,15})\]?\s{0,4}:?\s{0,4}")
 _LISTED: Final = re.compile(r"\[\{[^\[\]]{1,2000}\}\s{0,8}\]")
 _RECORD: Final = re.compile(r"\{[^{}]{1,500}\}")
-_MOST_DEEP: Final = 8
 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
@@ -86,7 +85,7 @@ def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:
     outer: list[str | None] = []
     for match in _TOKEN.finditer(text, begin):
         name, number, word, opens, bracket = match[2], match[4], match[6], match[7], match[8]
-        is_read = len(outer) <= _MOST_DEEP and None not in outer
+        is_read = len(outer) <= 8 and None not in outer
         if name is None or opens:
             bracket = opens or bracket
             if bracket == "[":

@@ -169,9 +169,8 @@ def _shape(name: str) -> str | None:
 
 def _number(given: Mapping[str, str], names: tuple[str, ...]) -> float | None:
     texts = (given[name] for name in names if name in given)
-    found = next((text for text in texts if _REAL.fullmatch(text)), None)
-    value = None if found is None else float(found)
-    return value if value is not None and 0 < value < 1e15 else None
+    value = float(next((text for text in texts if _REAL.fullmatch(text)), 0))
+    return value if 0 < value < 1e15 else None
 
 
 def _whole(given: Mapping[str, str], names: tuple[str, ...]) -> int | None:

@@ -1,12 +1,9 @@
 """Lines in free text and of pairs: a position, then names and numbers.
 
 ``Epoch 3 iteration 250/3981: training loss 0.110``, ``Epoch: [0][10/5005] Loss 6.9 (7.0)``,
-``| epoch 1 | 200/2983 batches | lr 20.0 | loss 7.6``, ``Step 100: loss = 0.5``,
-``epoch=3 step=1200 loss=0.41``, ``loss = 2.3, step = 100 (0.500 sec)``,
 ``Epoch 3:  50%|###   | 235/469 [00:05<00:05, 45.3it/s, loss=0.25]``,
-``[10]\\ttrain-rmse:0.20\\teval-rmse:0.30``. Of COCO's table of average precisions those over all
-areas are read. A line counts if it has a loss or a known metric. With an epoch and no position
-within it, its values may be those of the whole epoch: the log decides."""
+``[10]\\ttrain-rmse:0.20\\teval-rmse:0.30``. A line counts with a loss or a known metric. Beside
+an epoch alone, its values may be those of the whole epoch: the log decides."""
 
 import re
 from typing import Final
