@@ -161,7 +161,7 @@ _RECORDS: Final = re.compile(rf"\[({_OBJECT}(?:\s{{0,8}},\s{{0,8}}{_OBJECT})*+)"
 _POSITION: Final = re.compile(r"['\"](?:\w{0,16}(?:epoch|step)|iter(?:ation)?|round)s?['\"]\s?:")
 _BORDERS: Final = ("|", "│", "┃", "║")
 _CELL: Final = re.compile(
-    rf"\s*\|?(\s*)([A-Za-z][\w ./@()%-]{{0,62}}?)(?:\s*\|\s*({NUMBER})|/\s*\|)\s*\|\s*"
+    rf"\s*+\|?(\s*+)([A-Za-z][\w ./@()%-]{{0,62}}?)(?:\s*\|\s*({NUMBER})|/\s*\|)\s*\|\s*"
 )
 """``| loss | 0.5 |``, or the heading of a group: ``| train/ | |``."""
 _GLUED: Final = re.compile(r"Epoch[ =:]{1,2}\d|(?<=\d)epoch=\d")
