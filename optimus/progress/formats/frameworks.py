@@ -50,7 +50,7 @@ _EPOCH: Final = r"(?P<epoch>\d{1,15})"
 _INDEX: Final = r"(?P<index>\d{1,15})"
 _BATCHES: Final = r"(?P<batches>\d{1,15})"
 _RATE: Final = rf"(?P<rate>{NUMBER})"
-_LOSS_AT: Final = r"(?i)\bloss\b[^:=]{0,60}\b(?:at|after|for|of|in) (?:the )?"
+_LOSS_AT: Final = r"[Ll](?<!\w[Ll])(?i:oss\b[^:=]{0,60}\b(?:at|after|for|of|in) (?:the )?)"
 _SPEED: Final = rf"Speed:\s*(?P<speed>{NUMBER}) samples/sec(?P<pairs>.*)"
 _PARAMS: Final = r"-(?P<saved_epochs>\d{4,9})\.params"
 _MXNET: Final[_Given] = (
@@ -110,10 +110,10 @@ _ANY: Final[_Given] = (
         rf"^\s{{0,8}}(?P<step>\d{{1,15}}): (?P<loss>{NUMBER}), {NUMBER} avg(?: loss)?, ",
         {},
     ),
-    ("oss", rf"{_LOSS_AT}(?:step|iteration) (?P<step>\d{{1,15}})\s?[:=]\s?(?P<loss>{NUMBER})", {}),
+    ("oss", rf"{_LOSS_AT}(?i:step|iteration) (?P<step>\d{{1,15}})\s?[:=]\s?(?P<loss>{NUMBER})", {}),
     (
         "oss",
-        rf"{_LOSS_AT}epoch {_EPOCH}\s?[:=]\s?(?P<loss>{NUMBER})",
+        rf"{_LOSS_AT}[Ee]poch {_EPOCH}\s?[:=]\s?(?P<loss>{NUMBER})",
         _PRINTED | _ENDS | {"end_is_doubtful": True},
     ),
     (
