@@ -141,12 +141,10 @@ def _values(parsed: ParsedLine) -> set[float]:
 
 
 def _tokens(text: str) -> set[float]:
-    cells = (
-        map(number_of, re.split(r"[,;|\t]", text.replace('"', ""))) if text.count(",") > 1 else ()
-    )
+    cells = re.split(r"[,;|\t]|: ", text.replace('"', "")) if text.count(",") > 1 else ()
     return {
         *whole_numbers(plain(text).replace("'s ", "_")),
-        *(cell for cell in cells if cell is not None),
+        *(number for cell in cells if (number := number_of(cell)) is not None),
     }
 
 

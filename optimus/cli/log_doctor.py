@@ -26,7 +26,7 @@ _NO_STEP: Final = (
 )
 _TOO_LARGE: Final = "{} of {} lines, between those that are read, are passed over: the log is large"
 _MOST_CHARACTERS: Final = 10 << 20
-"""Of a larger log, parts are read, so that it takes some seconds."""
+"""Only parts of a larger log are read, so that it takes some seconds."""
 _LAST_LINES: Final = 2000
 _ERROR: Final = re.compile(
     r"\b(?i:out of memory)\b|\bOOM(?:Killed)?\b"
@@ -86,14 +86,14 @@ class LogFinding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is found in one log, and what is not."""
+    """The findings in one log, and what it lacks."""
 
     file: Path
     lines: int
     read: int
     """Lines that say something of the training."""
     forms: Counter[str]
-    """How many lines each form has parsed."""
+    """The number of lines that each form has parsed."""
     progress: TrainingProgress
     examples: dict[str, str]
     """The last line in which each thing was found."""
@@ -103,7 +103,7 @@ class Diagnosis:
     """The last line that says why the program has ended."""
     first_lines: tuple[str, ...] = ()
     export: str = ""
-    """What an export lacks, as a sentence."""
+    """A sentence on what an export lacks."""
 
     @classmethod
     def of(cls, file: Path, metric: str | None, bar: Progress) -> "Diagnosis":
@@ -137,7 +137,7 @@ class Diagnosis:
 
     @property
     def missing(self) -> list[str]:
-        """What a forecast needs and the log does not have, as sentences."""
+        """Sentences on what a forecast needs and the log does not have."""
         progress = self.progress
         found = []
         if progress.epoch is None and progress.step is None:
@@ -154,7 +154,7 @@ class Diagnosis:
 
     @property
     def notes(self) -> list[str]:
-        """What the log does not have and a job may need, as sentences."""
+        """Sentences on what a job may need and the log does not have."""
         found = []
         if self.passed_over:
             found.append(_TOO_LARGE.format(self.passed_over, self.lines))

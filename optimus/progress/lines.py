@@ -9,12 +9,15 @@ the line's stream, since several processes may share one log."""
 
 import json
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from string import ascii_lowercase
 from typing import Final, NamedTuple
 
+from optimus.progress import value_table
 from optimus.progress.parsed_line import MAX_CHARACTERS
 from optimus.progress.pod_progress import PodState
+from optimus.progress.printed_values import NUMBER
 
 _MOST_PARTS: Final = 12
 _LEVEL: Final = (
@@ -79,19 +82,19 @@ _PARTS: Final = (
     r"(?P<arrow>\+\s[\w.-]{1,80}\s[›?]\s[\w.-]{1,60}(?=\s))",
     (
         rf"(?P<host>(?!{_KEPT})[a-z][\w.]{{0,40}}-[\w.-]{{0,40}}\d:"
-        r"(?=\s{1,4}(?:[A-Za-z\[{('\"|=]|\d{1,9}[/:,;\t]))|\d{1,3}(?:\.\d{1,3}){3}:(?=\s))"
+        r"(?=\s{1,4}(?:[A-Za-z\[{('\"|=]|\d{1,9}[/:,;\t]))|\d{1,3}(?:\.\d{1,3}){3}:(?=\s)"
+        r"|\d{1,4}:(?=\s{1,4}(?i:epoch|step|iter)))"
     ),
     r"\[(?:MainThread|MainProcess|Thread-\d{1,4}|__main__|root)\]",
     r">>+",
+    rf"\d{{1,3}}(?:\.\d{{1,3}}){{3}}:\d{{1,5}}\s{{1,8}}\d{{1,9}}\s{{1,8}}[\w#.-]{{1,40}}(?=\s{{1,8}}{_LEVEL})",
     r"(?:time|ts)=\S{1,40}\slevel=\w{1,10}\smsg=\"?",
     rf"(?<=\s)\[(?!{_KEPT}|loss)[a-z_][\w.]{{0,63}}\](?=\s{{1,8}}[A-Za-z{{\[])",
 )
 _PART: Final = re.compile(rf"(?:{'|'.join(_PARTS)})\s{{0,8}}(?:[-|:,]\s{{1,8}}|:(?=\S))?")
-_LONGEST: Final = 200
-"""A prefix is not longer."""
 _AS_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 _STREAMS: Final = ("rank", "ranked", "bracket", "pid", "pod", "stern", "arrow", "compose", "host")
-_WRAPPED: Final = ('"log"', '"message"', '"msg"')
+_WRAPPED: Final = ("log", "message", "msg")
 
 
 class Body(NamedTuple):
@@ -105,17 +108,21 @@ class Body(NamedTuple):
 def split_prefix(text: str) -> Body:
     """A clean line without its prefix, and the process of which it is."""
     body = _split(text)
-    if body.text[:1] == "{" and any(each in body.text for each in _WRAPPED):
+    if body.text[:1] == "{" and any(f'"{each}"' in body.text for each in _WRAPPED):
         inner = _split(_unwrapped(body.text))
         return Body(inner.text, body.stream + inner.stream)
     return body
 
 
 def _split(text: str) -> Body:
-    head = text[:_LONGEST].encode("ascii", "replace").translate(_AS_ZEROS)
+    head = text[:200].encode("ascii", "replace").translate(_AS_ZEROS)
     end, streams = _extent(head.decode("ascii"))
     if not end:
         return Body(text)
+    if text[-1:] == "|":
+        # The borders of a name and its value are no part of the prefix.
+        border = text.rfind("|", 0, text.rfind("|", 0, -1))
+        end = border if 0 <= border < end else end
     return Body(text[end:], "".join([text[first:last] for first, last in streams]))
 
 
@@ -142,15 +149,21 @@ def _unwrapped(text: str) -> str:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    if not isinstance(document, dict):
-        return text
-    inner = next(
-        (document[each.strip('"')] for each in _WRAPPED if each.strip('"') in document), ""
-    )
-    return inner.rstrip("\n") if isinstance(inner, str) and inner.strip() else text
+    found = [document.get(each) for each in _WRAPPED] if isinstance(document, dict) else []
+    inner = next((each for each in found if isinstance(each, str) and each.strip()), text)
+    return inner.rstrip("\n")
 
 
 _OPENS: Final = re.compile(r"\{\s*(?:$|['\"])")
+_OBJECT: Final = r"\{(?:[^{}\[\]]|\{[^{}\[\]]*+\})*+\}"
+_RECORD: Final = re.compile(_OBJECT)
+_RECORDS: Final = re.compile(rf"\[({_OBJECT}(?:\s{{0,8}},\s{{0,8}}{_OBJECT})*+)")
+_POSITION: Final = re.compile(r"['\"](?:\w{0,16}(?:epoch|step)|iter(?:ation)?|round)s?['\"]\s?:")
+_BORDERS: Final = ("|", "│", "┃", "║")
+_CELL: Final = re.compile(
+    rf"\s*+\|?(\s*+)([A-Za-z][\w ./@()%-]{{0,62}}?)(?:\s*\|\s*({NUMBER})|/\s*\|)\s*\|\s*"
+)
+"""``| loss | 0.5 |``, or the heading of a group: ``| train/ | |``."""
 _GLUED: Final = re.compile(r"Epoch[ =:]{1,2}\d|(?<=\d)epoch=\d")
 _BEFORE: Final = frozenset("0123456789%)]}" + ascii_lowercase)
 _GOES_ON: Final = re.compile(r"\s{0,40}(?:['\"}\[\]]|[-\d.]+,?\s*$)|\s{1,40}\{")
@@ -166,9 +179,31 @@ def whole_lines(text: str) -> tuple[str, ...]:
     return (text,)
 
 
+def records(text: str) -> Iterator[str]:
+    """The lines that a list of records with positions is, each of a record; else the one line."""
+    match = _RECORDS.search(text) if "[{" in text else None
+    if match is None or _POSITION.search(match[1]) is None:
+        yield text
+        return
+    before = text[: match.start()].partition("{")[0]
+    for record in _RECORD.finditer(match[1]):
+        yield before + record[0]
+
+
 def joined(pod: PodState, body: Body) -> Body:
-    """The line, with the lines before it that it goes on; ``pod.opened`` is what goes on below."""
+    """The line, with the lines before it that it goes on; ``pod.opened`` is what goes on below.
+
+    A table that has a name and its value on each line is an object when it ends."""
     text = body.text
+    if pod.opened[:1] == "|" or text.rstrip()[-1:] in _BORDERS:
+        plain, opened = value_table.in_ascii(text), pod.opened if pod.opened[:1] == "|" else "|{"
+        match = _CELL.fullmatch(plain)
+        if match is not None and len(opened) < MAX_CHARACTERS:
+            pod.opened = _with_cell(opened, match)
+            return body
+        pod.opened = pod.opened if pod.opened != opened else ""
+        ends = opened != "|{" and (value_table.is_rule(plain) or not plain.strip())
+        return Body(opened[1:] + "}" * opened.count("{"), body.stream) if ends else body
     if pod.opened:
         opened, pod.opened = pod.opened, ""
         if _GOES_ON.match(text) and len(opened) + len(text) < MAX_CHARACTERS:
@@ -179,3 +214,11 @@ def joined(pod: PodState, body: Body) -> Body:
     if match is not None and text.count("{") > text.count("}") and len(text) < MAX_CHARACTERS:
         pod.opened = text
     return Body(text, body.stream)
+
+
+def _with_cell(opened: str, cell: re.Match[str]) -> str:
+    indent, name, number = cell.groups()
+    is_nested = opened.count("{") > opened.count("}") + 1
+    if is_nested and (number is None or len(indent) < len("   ")):
+        opened += "}, "
+    return f'{opened}"{name}": {{' if number is None else f'{opened}"{name}": {number}, '

@@ -18,7 +18,7 @@ from optimus.jobs import TRAINERS, Counts, Role
 from optimus.progress import value_table
 from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
-from optimus.progress.lines import Body, joined, split_prefix, whole_lines
+from optimus.progress.lines import Body, joined, records, split_prefix, whole_lines
 from optimus.progress.metric_names import (
     ValueName,
     core_words,
@@ -60,36 +60,31 @@ from optimus.progress.types import (
     Declared,
     LogLine,
     LossPoint,
+    MetricSeries,
     PodRun,
     RunStart,
     SpeedSample,
     TrainingProgress,
 )
 
-_SAVE_DUE: Final = 0.8
-"""The next checkpoint may come this part of the usual steps after the last one."""
-
 MAX_LOSSES: Final = 400
 MAX_STORED_LOSSES: Final = 200
 MAX_METRICS: Final = 8
 MAX_VALUES: Final = 120
-"""Of one metric; ``MAX_STORED_VALUES`` are stored."""
+"""Values that are kept of one metric; ``MAX_STORED_VALUES`` are stored."""
 MAX_STORED_VALUES: Final = 60
 MAX_SAMPLES: Final = 64
 MAX_PODS: Final = 8
 _MAX_PRINTED: Final = 32
-_MAX_METRICS: Final = 12
 _READ: Final = (*TRAINERS, Role.EVALUATOR)
 _MAX_LOSS: Final = 1e30
 """A larger loss counts as infinite: sums of such would be."""
 _LINES_WITHOUT_LOSS: Final = 20
 _UNREAD_LINES: Final = 200
-_BAD_LOSSES: Final = 3
-_UNCLEAR_LINES: Final = 3
+_IN_A_ROW: Final = 3
+"""So many bad losses, or numbers that are not clear, are said."""
 _FALLS: Final = 2
-"""As many falls from the same step show that the steps begin again by themselves."""
-_MOST_UNCLEAR: Final = 40
-"""Characters of a number in a sentence."""
+"""So many falls from the same step show that the steps begin again by themselves."""
 
 
 class ProgressLog:
@@ -105,21 +100,14 @@ class ProgressLog:
         """``on_line`` is told of each line and what it says."""
         self._on_line = on_line
         self._max_losses, self._max_values = max_losses, max_values
-        self._options = options
+        self.options = options
+        """The way in which the log is read; it is replaced when the job's annotations change."""
         self._state = LogState()
         self._current: TrainingProgress | None = None
-        """The progress until a new line is observed."""
+        """The progress until a new line is observed, as ``_read_by`` these options."""
+        self._read_by = options
         self._newest_sample_at = -math.inf
         self._forbidden = ""
-
-    @property
-    def options(self) -> LogFormatOptions:
-        """How the log is read; may be replaced when the job's annotations change."""
-        return self._options
-
-    @options.setter
-    def options(self, options: LogFormatOptions) -> None:
-        self._options, self._current = options, None
 
     @classmethod
     def from_state(cls, options: LogFormatOptions, state: LogState) -> Self:
@@ -152,9 +140,8 @@ class ProgressLog:
     ) -> None:
         """Take what a read of one pod's log returned; lines that were read before are skipped.
 
-        ``run`` is one incarnation of the job's pods, or its name, at ``counts``; it changes with
-        each resume. Lines of the run before, read late, and of roles that neither train nor
-        evaluate are skipped."""
+        ``run`` is one incarnation of the job's pods, or its name, at ``counts``. Lines of the run
+        before, and of roles that neither train nor evaluate, are skipped."""
         deque(self.observing(pod, role, index, counts, lines, run), maxlen=0)
 
     def observing(
@@ -192,7 +179,6 @@ class ProgressLog:
                 return
         state.behind = run.truncated
         self._age_checkpoint(state)
-        self._note_read()
 
     def _note_gap(self, pod: PodState, *, skipped: bool) -> None:
         if skipped:
@@ -203,8 +189,9 @@ class ProgressLog:
             pod.skips, self._current = skipped, None
 
     def _take_line(self, pod: PodState, line: LogLine) -> None:
-        for text in whole_lines(clean(line.text)):
-            self._take_text(pod, line.at, text)
+        for record in records(line.text):
+            for text in whole_lines(clean(record)):
+                self._take_text(pod, line.at, text)
 
     def _take_text(self, pod: PodState, at: float, text: str) -> None:
         body = joined(pod, split_prefix(text))
@@ -222,9 +209,11 @@ class ProgressLog:
             self._take(pod, at, self._epoch_from_zero(parsed))
 
     def _parsed(self, pod: PodState, body: Body, text: str) -> ParsedLine | None:
+        parsed = parse_body(body.text, text, self.options)
         if pod.opened:
-            return ParsedLine(form="objects")
-        parsed = parse_body(body.text, text, self.options) or self._of_table(pod, body.text)
+            is_setting = parsed is not None and parsed.declared is not None
+            return parsed if is_setting else ParsedLine(form="objects")
+        parsed = parsed or self._of_table(pod, body.text)
         if parsed is None:
             return parsed
         if parsed.form == "evaluation":
@@ -232,11 +221,11 @@ class ProgressLog:
         elif parsed.trained or parsed.heading is not None:
             pod.below_evaluation = False
         if parsed.heading is not None:
-            pod.heading = parsed.heading
-            return parsed if parsed.declared is not None else None
+            pod.heading, pod.heading_batches = parsed.heading, parsed.batches
+            return parsed if parsed.declared or parsed.epoch is not None else None
         if parsed.epoch_ended and (parsed.epoch, parsed.batch) == (None, None):
             pod.names_training = True  # "train loss: 0.5" below the header of its epoch
-            if pod.heading is not None and pod.header is None:
+            if pod.heading is not None and (pod.header is None or pod.heading_batches is not None):
                 parsed.epoch_ended = False  # it is below that of a step
         if parsed.values and not parsed.trained:
             self._place_below(pod, parsed)
@@ -259,7 +248,11 @@ class ProgressLog:
             return
         if pod.places_own:
             return
-        if pod.heading is not None:
+        if pod.heading is not None and pod.heading_batches is not None:
+            parsed.epoch = None if pod.header_assumed else pod.header
+            parsed.epoch_as_printed = False
+            parsed.batch, parsed.batches = pod.heading, pod.heading_batches or None
+        elif pod.heading is not None:
             parsed.step = pod.heading
         elif pod.header is not None and not pod.header_assumed:
             parsed.epoch, parsed.epoch_as_printed = pod.header, False
@@ -274,32 +267,21 @@ class ProgressLog:
             return
         unclear = unclear_number(text)
         if unclear is not None:
-            state.unclear = state.unclear or unclear[:_MOST_UNCLEAR]
+            state.unclear = state.unclear or unclear[:40]
             state.unclear_lines += 1
-
-    def _note_read(self) -> None:
-        """What a read changes that brings no new line."""
-        known, since = self._current, self._checkpoint_since()
-        interval_seconds = self._read_interval_seconds()
-        if known is not None and (since, interval_seconds) != (
-            known.checkpoint_since,
-            known.read_interval_seconds,
-        ):
-            self._current = None
 
     def next_since(self, pod: str) -> float | None:
         """Return where to read the pod's log from, seconds since the epoch; ``None``: its start."""
         return next((next_since(state) for state in self._state.pods if state.name == pod), None)
 
     def progress(self, now: float) -> TrainingProgress:
-        """What is known at ``now``, seconds since the epoch; no sample is later, whatever a node's
-        clock says.
+        """Return what is known at ``now``, seconds since the epoch; no sample is later than that.
 
-        The same object as before where nothing was observed since: it is asked for several times at
-        every tick."""
+        It is the same object as before where nothing was observed since."""
         known = self._current
-        if known is None:
-            known = self._current = self._progress()
+        if known is None or self._read_by is not self.options:
+            self._read_by, known = self.options, self._progress()
+            self._current = known
             self._newest_sample_at = max((each.at for each in known.samples), default=-math.inf)
         if self._newest_sample_at <= now:
             return known
@@ -322,24 +304,27 @@ class ProgressLog:
             read_interval_seconds=self._read_interval_seconds(),
             trained_seconds=state.trained_seconds + self._run_seconds(),
             diagnostic=self._forbidden or _diagnostic(state, self.options),
-            diverged=state.bad_losses >= _BAD_LOSSES,
+            diverged=state.bad_losses >= _IN_A_ROW,
             is_too_large=any(pod.skips for pod in state.pods),
             node_kind=state.node_kind,
-            metrics=tuple(series.frozen() for series in state.series),
+            metrics=tuple(
+                MetricSeries(each.name, each.evaluated, each.rises, tuple(each.points))
+                for each in state.series
+            ),
             declared=self._declared(),
             run_start=state.run_start,
         )
 
     def _declared(self) -> Declared:
-        """What is known of the whole run: by the command, the log, the user; the last one holds."""
+        """Return what the command, the log and the user say of the run; the last one holds."""
         declared, options = self._state.declared, self.options
         if " --" in options.command:
             declared = of_command(options.command).updated(declared)
         return declared if options.declared is None else declared.updated(options.declared)
 
     def trains_in(self, run: str) -> bool:
-        """Whether the log of this run shows training steps: two positions, the first of which may
-        be the one that was restored."""
+        """Return whether the log of this run shows training: two positions, as the first may be the
+        restored one."""
         is_current = run == self._state.run
         return is_current and any(len(pod.meter.marks) > 1 for pod in self._state.pods)
 
@@ -348,9 +333,8 @@ class ProgressLog:
         return {sample.counts for sample in self._state.samples}
 
     def _begin_run(self, run: str, counts: Counts) -> None:
-        state, sample = self._state, self._sample()
-        if sample is not None:
-            state.samples = [*state.samples, sample][-MAX_SAMPLES:]
+        state = self._state
+        self._keep_sample()
         state.trained_seconds += self._run_seconds()
         keep_epoch_length(state, self.options, counts.workers)
         before = state.step_before
@@ -366,9 +350,7 @@ class ProgressLog:
         state = self._state
         if run != state.run or counts == state.counts:
             return
-        sample = self._sample()
-        if sample is not None:
-            state.samples = [*state.samples, sample][-MAX_SAMPLES:]
+        self._keep_sample()
         self.restart_measuring(run)
         keep_epoch_length(state, self.options, counts.workers)
         state.ps, state.workers = counts
@@ -448,6 +430,8 @@ class ProgressLog:
             self._train(pod, at, parsed)
         elif parsed.epoch is not None:
             pod.header, pod.header_batches, pod.header_assumed = parsed.epoch, None, False
+            if parsed.heading is None and pod.heading_batches is not None:
+                pod.heading = pod.heading_batches = None
         if parsed.declared is not None:
             state.declared = state.declared.updated(parsed.declared)
         if parsed.evaluated and state.lead in (None, pod.name):
@@ -477,11 +461,10 @@ class ProgressLog:
             self._follow_lead(pod, parsed, move)
 
     def _number_epochs(self, pod: PodState, parsed: ParsedLine) -> None:
-        """Where a restarted script counts its epochs from the first again, count them on from the
-        known ones, if its training goes on.
+        """Count the epochs on where a restarted script numbers them from the first again.
 
-        That shows by its step, else by its loss: nearer to the last one known than to the first.
-        Until there is a loss it is taken to go on, so that nothing known is dropped too early."""
+        Its step shows that it goes on, else a loss nearer to the last one than to the first. Until
+        there is a loss it is taken to go on, so that nothing known is dropped too early."""
         state = self._state
         epoch = parsed.epoch if parsed.epoch is not None else pod.header
         known = state.losses[-1].epoch if state.losses else None
@@ -502,7 +485,7 @@ class ProgressLog:
         state.numbered_run = state.run
 
     def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: PositionChange) -> None:
-        """Where the lead pod moved, update step, epoch and losses of the job."""
+        """Update step, epoch and losses of the job where its lead pod has moved."""
         state, former = self._state, self._state.lead
         trainers = [each for each in state.pods if each.role is not Role.EVALUATOR]
         state.lead = pod.name if len(trainers) == 1 else min(trainers, key=_lead_rank).name
@@ -521,7 +504,7 @@ class ProgressLog:
         if move.step is not None and stopped_at is not None and state.run is not None:
             lost_steps, at_risk = max(stopped_at - move.step, 0), state.stopped_at_risk
             every, saved = state.saves_every, state.checkpoint_step
-            if every and saved is not None and move.step - 1 >= saved + _SAVE_DUE * every:
+            if every and saved is not None and move.step - 1 >= saved + 0.8 * every:
                 at_risk = 0  # a checkpoint that the last read did not show
             state.run_start = RunStart(state.run, lost_steps, at_risk)
         state.stopped_at = None
@@ -569,8 +552,8 @@ class ProgressLog:
         state = self._state
         self._note_metrics(parsed, move)
         if parsed.loss is None:
-            new = (name for name in parsed.metrics if name not in state.metrics)
-            state.metrics = [*state.metrics, *new][:_MAX_METRICS]
+            new = (name for name in parsed.values if name not in state.metrics)
+            state.metrics = [*state.metrics, *new][:MAX_METRICS]
             state.lossless += 1
             return
         if not abs(parsed.loss) < _MAX_LOSS:
@@ -591,12 +574,10 @@ class ProgressLog:
             state.losses = thin_losses(state.losses, self._max_losses * 3 // 4)
 
     def _is_of_rank(self, rank: int) -> bool:
-        """Whether a loss is of the kind that is kept; the first of a better kind replaces all."""
+        """Return whether a loss is of the kept kind; the first of a better kind replaces all."""
         state = self._state
-        if state.loss_rank is not None and rank < state.loss_rank:
-            state.losses = []
         if state.loss_rank is None or rank < state.loss_rank:
-            state.loss_rank = rank
+            state.loss_rank, state.losses = rank, []
         return rank == state.loss_rank
 
     def _note_metrics(self, parsed: ParsedLine, move: PositionChange) -> None:
@@ -668,7 +649,10 @@ class ProgressLog:
         timestamps of one pod are compared, so that no clock has to agree with another."""
         state = self._state
         since, saved_at = state.checkpoint_since, state.checkpoint_at
-        if pod.name != state.checkpoint_pod or since is None or saved_at is None:
+        if pod.name != state.checkpoint_pod:
+            return
+        self._current = None
+        if since is None or saved_at is None:
             return
         if pod.read_at is not None and pod.read_until is not None:
             age_seconds = max(pod.read_until - saved_at, 0.0)
@@ -704,6 +688,11 @@ class ProgressLog:
         # A number beyond the running epoch counts something else: it is of the current position.
         return state.step
 
+    def _keep_sample(self) -> None:
+        sample = self._sample()
+        if sample is not None:
+            self._state.samples = [*self._state.samples, sample][-MAX_SAMPLES:]
+
     def _sample(self) -> SpeedSample | None:
         state = self._state
         rate = job_rate(state, self.options)
@@ -736,8 +725,8 @@ def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
 
 
 def _is_of_another(pod: PodState, parsed: ParsedLine, stream: str) -> bool:
-    """Whether training on a line is that of another process than the one that is followed: the
-    first whose lines have a loss, until there is one the first of all."""
+    """Return whether a line is of another process than the followed one, which is the first whose
+    lines have a loss, and until there is one the first of all."""
     if not parsed.trained or stream == pod.stream:
         return False
     if not pod.stream or (parsed.loss is not None and not pod.tells_loss):
@@ -746,8 +735,7 @@ def _is_of_another(pod: PodState, parsed: ParsedLine, stream: str) -> bool:
 
 
 def _goes_on(state: LogState, parsed: ParsedLine) -> bool | None:
-    """Whether the training on a line of the first epoch goes on from what is known; ``None`` where
-    the line does not show it."""
+    """Return whether a line of the first epoch goes on from what is known; ``None``: not shown."""
     first, last = state.losses[0], state.losses[-1]
     if parsed.step is not None and last.step is not None:
         return 2 * parsed.step > last.step
@@ -767,36 +755,32 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
 
 def _unclear_text(state: LogState, options: LogFormatOptions) -> str | None:
     """Return what of the log may mean two things, or is not what the job's goal counts."""
-    if state.unclear_lines >= _UNCLEAR_LINES:
+    if state.unclear_lines >= _IN_A_ROW:
         return (
             f"the number {state.unclear} in the log may have a decimal comma or thousands, and is "
             "not read: print it with a decimal point and without commas"
         )
     if any(pod.falls >= _FALLS for pod in state.pods):
-        return _STEPS_BEGIN_AGAIN
-    has_none = options.needs_steps and state.epoch is not None and state.step is None
-    return _NO_STEPS if has_none else None
-
-
-_STEPS_BEGIN_AGAIN: Final = (
-    "the log's steps begin again and again after the same step, and no line names the epoch, so "
-    "that what came before is taken for undone: print the epoch, too, such as 'epoch=3 step=10 "
-    "loss=0.5', or steps that go on"
-)
-
-
-_NO_STEPS: Final = (
-    "the log shows epochs and no step, so that the goal of optimus.dl/target-steps cannot be "
-    "seen: print the step, too, such as 'epoch=3 step=1200 loss=0.5', set optimus.dl/target-epochs "
-    "instead, or say with optimus.dl/steps-per-epoch how many steps an epoch has"
-)
+        return (
+            "the log's steps begin again and again after the same step, and no line names the "
+            "epoch, so that what came before is taken for undone: print the epoch, too, such as "
+            "'epoch=3 step=10 loss=0.5', or steps that go on"
+        )
+    if options.needs_steps and state.epoch is not None and state.step is None:
+        return (
+            "the log shows epochs and no step, so that the goal of optimus.dl/target-steps cannot "
+            "be seen: print the step, too, such as 'epoch=3 step=1200 loss=0.5', set "
+            "optimus.dl/target-epochs instead, or say with optimus.dl/steps-per-epoch how many "
+            "steps an epoch has"
+        )
+    return None
 
 
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     """Return what is wrong with the job's log, and what would help; ``None`` where nothing is.
 
     No figure in it grows: each becomes an Event, and a changed sentence would become another."""
-    if state.bad_losses >= _BAD_LOSSES:
+    if state.bad_losses >= _IN_A_ROW:
         return "the last losses in the log are nan or infinite: training may have diverged"
     slow = _slow_pattern(options)
     if slow is not None:

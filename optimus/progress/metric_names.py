@@ -1,4 +1,4 @@
-"""What the name of a printed value says: a loss, a part of one, a metric; which way it improves.
+"""The meaning of a printed value's name: a loss, a part of one, a metric; which way it improves.
 
 Programs name one thing in many ways: ``acc-top1``, ``heatmap_accuracy``, ``RCNNAcc``, ``valid
 ppl``, ``training's binary_logloss``. A name is split into words; those that say over what a value
@@ -17,7 +17,7 @@ MAX_NAME_CHARACTERS: Final = 64
 
 
 class Meaning(Enum):
-    """What a value is, as far as its name says."""
+    """The kinds of values, as far as names say."""
 
     LOSS = auto()
     CROSS_ENTROPY = auto()
@@ -42,16 +42,16 @@ class ValueName:
     evaluated: bool = False
     """The value is of an evaluation, and not of the training."""
     rises: bool | None = None
-    """Whether better values are larger; ``None`` where the name does not say."""
+    """True where better values are larger; ``None`` where the name does not say."""
 
     @property
     def is_metric(self) -> bool:
-        """Whether it is a loss or a metric, of the training or an evaluation."""
+        """True for a loss or a metric, of the training or an evaluation."""
         return self.rises is not None or self.evaluated
 
     @property
     def is_beside(self) -> bool:
-        """Whether it may be a goal beside the training loss."""
+        """True for a value that may be a goal beside the training loss."""
         return self.evaluated or self.meaning in _BESIDE
 
 
@@ -68,8 +68,8 @@ _SCOPES: Final = re.compile(
 _RISING: Final = re.compile(
     r".*acc(?:uracy)?\d*|top\d*|[mw]?ap(?:50|75)?|.*map(?:50|75)?|m?ious?|.*iou|(?:micro|macro)?f\d|"
     r"f1score|fscore|fmeasure|auc|.*auroc|auprc|roc|(?:sacre)?bleu\d*|rouge\w*|meteor|cider|spice|mcc|"
-    r"precision|recall|em|match|pearson\w*|spearman\w*|corr(?:elation)?|r2|dice|psnr|ssim|ndcg\d*|mrr|"
-    r"hits|score|rewards?|returns?|uas|las|pckh?|oks|delta|mota|idf1|cmc|rank1|kappa|specificity|"
+    r"precision|recall|em|match|success|pearson\w*|spearman\w*|corr(?:elation)?|r2|dice|psnr|ssim|ndcg\d*|mrr|"
+    r"hits|score|(?:ep)?(?:re[wt]|rewards?|returns?)(?:mean)?|uas|las|pckh?|oks|delta|mota|idf1|cmc|rank1|kappa|specificity|"
     r"sensitivity"
 )
 _FALLING: Final = re.compile(
@@ -106,6 +106,8 @@ def describe(name: str) -> ValueName:
     name = _GLUED.sub(r"\1_", name)
     parts = _SPLIT.split(name.lower().replace("fb1", "f1"))  # conlleval's name
     words = [word for word in parts if word and not word.isdigit()]
+    if words[:1] == ["l"] and len(words) > 1 and words[1] not in _NO_LOSS:
+        words[0] = "loss"  # "l_pix", "l_g_gan", "l_total"
     evaluated = any(map(_EVALUATION.fullmatch, words))
     rest = [word for word in words if not (_SCOPES.fullmatch(word) or _EVALUATION.fullmatch(word))]
     if "best" in words or "time" in words or ("cost" in words and not _TIMED.isdisjoint(words)):
@@ -124,8 +126,9 @@ def metrics_of(values: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if describe(name).is_metric}
 
 
+_NO_LOSS: Final = frozenset({"rate", "norm", "inf", "max", "min"})
 _TIMED: Final = frozenset({"batch", "step", "iter", "iteration", "reader", "data", "io"})
-"""What a ``batch_cost`` is of: seconds."""
+"""A ``batch_cost`` counts seconds."""
 
 
 _COMPARED: Final = re.compile(
@@ -136,7 +139,7 @@ _ABOUT: Final = re.compile(
     r"improve(?:ment|d)|decrease|reduction|change|tol(?:erance)?|limit|weights?|scaler?|"
     r"coef(?:ficient)?|factor|patience"
 )
-"""Behind a name, these make it one of a setting or of a difference: ``loss_scale``."""
+"""These words behind a name make it a setting or a difference: ``loss_scale``."""
 
 
 def _is_about(words: list[str]) -> bool:
@@ -200,6 +203,8 @@ def _part(name: str, words: list[str]) -> tuple[Meaning, bool | None]:
     if "loss" in words or words[-1].endswith("loss") or words[-1].endswith("losses"):
         return Meaning.NAMED_PART, False
     humps = [word.lower() for word in _HUMP.split(name)]
+    if humps[0] == "loss":
+        return Meaning.NAMED_PART, False  # "LossPi"
     criterion = _CRITERION.fullmatch(words[-1]) or _CRITERION.fullmatch(humps[-1])
     # A short word alone, such as "box" or "obj", may be anything.
     if criterion is not None and (len(words) > 1 or len(words[-1]) > 3):
@@ -213,7 +218,7 @@ def _any(pattern: re.Pattern[str], words: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LossChoice:
-    """Which of a line's values make up the training loss."""
+    """The values of a line that make up the training loss."""
 
     rank: int
     """The lowest counts where lines differ."""
@@ -228,7 +233,7 @@ _ORDER: Final = (Meaning.LOSS, Meaning.CROSS_ENTROPY, Meaning.LOG_LIKELIHOOD)
 
 @dataclass(frozen=True, slots=True)
 class LineNames:
-    """What the names of all values on a line say together."""
+    """The meaning that the names of all values on a line have together."""
 
     loss: LossChoice | None = None
     rate: tuple[str, ...] = ()
@@ -290,7 +295,7 @@ def _chosen(names: tuple[str, ...]) -> LossChoice | None:
 
 
 def _is_whole(name: str, parts: list[str]) -> bool:
-    """Whether all others are parts of it: ``asr/loss`` of ``asr/loss_ctc`` and ``asr/loss_att``."""
+    """Return whether all others are its parts: ``asr/loss_ctc`` of ``asr/loss``."""
     return len(parts) > 1 and all(each == name or each.startswith(f"{name}_") for each in parts)
 
 

@@ -1,4 +1,4 @@
-"""What named numbers say together: the cells of a table's row, the content of an object.
+"""Named numbers as one line: the cells of a table's row, the content of an object.
 
 Which name is a position's is decided here alone. An epoch with a decimal point (``0.32``, ``1.0``)
 is how many are done, one without (``3``) is the number of the running one."""
@@ -9,15 +9,18 @@ from functools import lru_cache
 from typing import Final
 
 from optimus.progress.metric_names import describe, line_names, metrics_of
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint
-from optimus.progress.printed_values import Place, number_of
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, evaluation
+from optimus.progress.printed_values import Place, number_of, whole_number
 
-_FRONT: Final = re.compile(r"^(?:train(?:ing|er)?|current|cur|progress|data|metadata)_+(?=[a-z])")
+_FRONT: Final = re.compile(
+    r"^(?:train(?:ing|er)?|current|cur|progress|data|metadata|server|comm(?:unication)?)_+(?=[a-z])"
+)
 _BACK: Final = re.compile(r"_(?:idx|index|id|no|num|number)$")
 _KINDS: Final = {
     "epoch": "epoch epochs ep pass num_epoch",
-    "step": "global_step global_steps step steps num_updates updates total_timesteps timesteps",
-    "iteration": "iteration iterations iter iters it",
+    "step": "global_step global_steps step steps num_updates updates total_timesteps timesteps "
+    "number_of_trees",
+    "iteration": "iteration iterations iter iters it round rounds",
     "batch": "batch batches minibatch",
     "epochs": "total_epochs num_epochs max_epochs n_epochs num_train_epochs",
     "steps": "total_steps max_steps num_steps total_iters max_iters",
@@ -29,7 +32,6 @@ LABELS: Final = frozenset({"name", "key", "tag", "metric", "metric_name", "metri
 VALUE_OF: Final = re.compile(r"(?:^|/)(?:metric_?)?(?:value|result)$", re.IGNORECASE)
 _FIRM: Final = ("global", "num_updates", "timesteps")
 _COUNTS: Final = frozenset({"step", "iteration", "batch"})
-_MOST: Final = 1e15
 
 
 @lru_cache(maxsize=2048)
@@ -76,13 +78,13 @@ def read_named(
     }
     is_own = options.loss_metric in values or options.loss_metric in evaluated
     if not is_own and not any(describe(name).is_metric for name in values):
-        return _evaluation(evaluated, places)
+        return evaluation(metrics_of(evaluated), whole_number(places.get("epoch", ("", ""))[1]))
     parsed = line_at(_at(places), options)
     if line_names(tuple(values)).loss is not None and not (parsed.trained or parsed.epoch):
         parsed = line_at(before(), options)
     if "speed" in places:
         parsed.samples_per_second = number_of(places["speed"][1])
-    if (saved := _whole(places.get("checkpoint", ("", ""))[1])) and parsed.step is not None:
+    if (saved := whole_number(places.get("checkpoint", ("", ""))[1])) and parsed.step is not None:
         parsed.saved = SavedCheckpoint(step=saved)
     parsed.evaluated = evaluated
     if options.loss_metric in evaluated:  # a user may name one of an evaluation
@@ -90,18 +92,8 @@ def read_named(
     return parsed.with_values(values, options.loss_metric)
 
 
-def _evaluation(
-    values: Mapping[str, float], places: Mapping[str, tuple[str, str]]
-) -> ParsedLine | None:
-    values = metrics_of(values)
-    if not values:
-        return None
-    epoch = _whole(places.get("epoch", ("", ""))[1])
-    return ParsedLine(evaluated=values, evaluated_epoch=epoch, epoch_as_printed=True)
-
-
 def _at(places: Mapping[str, tuple[str, str]]) -> Place:
-    whole = {kind: _whole(text) for kind, (_, text) in places.items()}
+    whole = {kind: whole_number(text) for kind, (_, text) in places.items()}
     place = Place(epochs=whole.get("epochs"), steps=whole.get("steps"), step=whole.get("step"))
     place.done = _done(places.get("epoch", ("", ""))[1])
     place.epoch = whole.get("epoch") if place.done is None else None
@@ -146,9 +138,3 @@ def _done(text: str) -> float | None:
         return None
     number = number_of(text)
     return number if number is not None and 0 <= number < 1e9 else None
-
-
-def _whole(text: str) -> int | None:
-    number = number_of(text) if text else None
-    is_whole = number is not None and 0 <= number < _MOST and number.is_integer()
-    return int(number) if number is not None and is_whole else None

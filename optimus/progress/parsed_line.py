@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from optimus.jobs import Batch, Job, Role, TargetSteps, TrainingMode, target_metrics
-from optimus.progress.metric_names import LossChoice, ValueName, line_names
+from optimus.progress.metric_names import LossChoice, ValueName, describe, line_names
 from optimus.progress.patterns import InvalidPattern, Pattern, compile_pattern, no_timer
 from optimus.progress.printed_values import VALUE
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
@@ -17,32 +17,31 @@ MAX_CHARACTERS: Final = 4096
 """Longer lines are cut: no training log needs more, and matching time grows with the length."""
 
 _MAX_RAW: Final = 16 * MAX_CHARACTERS
-"""Of a longer line, only so much is looked at: it may have megabytes."""
+"""No more of a longer line is looked at: it may have megabytes."""
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL: Final = re.compile(r"[\r\b\x1b\0\v\f]")
 _INVISIBLE: Final = " \t\b\n\v\f\0\ufeff"
 _PARTS: Final = 10_000
-_INTEGER: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
-_PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({VALUE})")
+_PAIR: Final = re.compile(rf"(?:^|[\s,])(?:(\w+) )?([A-Za-z][\w./|-]*)=({VALUE})")
 
 
 @dataclass(frozen=True, slots=True)
 class LogFormatOptions:
-    """What is known of a job's training and log beforehand."""
+    """The facts of a job's training and log that are known beforehand."""
 
     mode: TrainingMode = TrainingMode.ASYNC
     batch: Batch | None = None
     steps_per_epoch: float | None = None
-    """In the job's global steps."""
+    """The job's global steps in an epoch."""
     loss_metric: str | None = None
     metrics_format: Pattern | None = None
     checkpoint_format: Pattern | None = None
     chiefs: int = 0
     """Replicas that train beside the workers."""
     command: str = ""
-    """What the job's workers run; the log replaces what its arguments say of the whole run."""
+    """The command of the workers; the log replaces what its arguments say of the whole run."""
     declared: Declared | None = None
-    """What the user has said of the whole run; it replaces what the log says."""
+    """The user's words on the whole run; they replace those of the log."""
     aims: tuple[str, ...] = ()
     """The metrics that the job's goal is about, where that is not the training loss."""
     needs_steps: bool = False
@@ -103,7 +102,7 @@ class ParsedLine:
     end_is_doubtful: bool = False
     """Something on the line may say how far the epoch is, so that it may not have ended."""
     checksum: int = 0
-    """Of the text of a line whose end is doubtful: loggers may print it twice."""
+    """The checksum of a line whose end is doubtful: loggers may print it twice."""
     batch: int | None = None
     """Batches of ``batches`` done in this epoch by the process that prints."""
     batches: int | None = None
@@ -122,12 +121,13 @@ class ParsedLine:
     is_below: bool = False
     """Its position is that of a line above."""
     heading: int | None = None
-    """The step of a line that has no values, which may follow on lines of their own."""
+    """The step of a line that has no values, which may follow on lines of their own; with
+    ``batches`` the batch of an epoch, 0 batches where their number is not known."""
     steps_per_epoch: float | None = None
-    """As the line says, or as its step and the epochs done say."""
+    """The number on the line, or its step by the epochs done."""
     loss: float | None = None
     loss_rank: int = 0
-    """Where lines of one log give different losses, those of the lowest rank count."""
+    """Only the losses of a log that have the lowest rank count."""
     cumulative: bool = False
     """``loss`` is the mean since the epoch began."""
     epoch_line_is_mean: bool = False
@@ -141,24 +141,19 @@ class ParsedLine:
     values: Mapping[str, float] = field(default_factory=dict, compare=False)
     """All values on the line that are of the training, by name."""
     beside: tuple[tuple[str, ValueName], ...] = field(default=(), compare=False)
-    """Which of them may be a goal beside the loss."""
+    """Those of them that may be a goal beside the loss."""
     evaluated: Mapping[str, float] = field(default_factory=dict, compare=False)
     """Those of an evaluation."""
     evaluated_epoch: int | None = field(default=None, compare=False)
     """The epoch that was evaluated, as printed; ``None``: the current one."""
     declared: Declared | None = None
-    """What the program said of the whole run."""
+    """The program's words on the whole run."""
     form: str = field(default="", compare=False)
-    """What has parsed the line, for people."""
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The names of all values on the line."""
-        return tuple(self.values)
+    """The name of the form that has parsed the line, for people."""
 
     @property
     def trained(self) -> bool:
-        """Whether the line gives a position in the training."""
+        """True where the line gives a position in the training."""
         return self.step is not None or self.batch is not None or self.epoch_ended
 
     def at_epochs_done(self, done: float, steps_per_epoch: float | None) -> None:
@@ -190,6 +185,13 @@ class ParsedLine:
         return self
 
 
+def evaluation(values: Mapping[str, float], epoch: int | None = None) -> ParsedLine | None:
+    """The line of an evaluation's values, at a printed epoch; ``None`` where it has none."""
+    if not values:
+        return None
+    return ParsedLine(evaluated=values, evaluated_epoch=epoch, epoch_as_printed=True)
+
+
 def clean(raw: str) -> str:
     """The last complete state of a line, without colours and backspaces, cut to 4096 characters.
 
@@ -213,14 +215,14 @@ def _last_part(raw: str) -> str:
     return raw[begin : begin + _MAX_RAW]
 
 
-def parse_integer(text: str) -> int | None:
-    """A non-negative integer of at most 15 digits, or ``None``."""
-    return int(float(text)) if _INTEGER.fullmatch(text) else None
-
-
 def pairs(text: str) -> dict[str, float]:
     """All ``name=value`` pairs without blanks around the sign, the last of each name."""
-    return {name: float(value) for name, value in _PAIR.findall(text)}
+    return {
+        name: float(value)
+        for word, name, value in _PAIR.findall(text)
+        # "IO cost=0.1" is no "cost".
+        if not word or describe(f"{word} {name}").is_metric or not describe(name).is_metric
+    }
 
 
 def _loss(values: Mapping[str, float], choice: LossChoice) -> float:

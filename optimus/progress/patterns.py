@@ -1,12 +1,8 @@
 """Users' regular expressions: compiled by RE2, refused with a reason, limited in time.
 
-RE2 takes time that is linear in the text, whatever the pattern, where Python's engine may backtrack
-for ever. Its syntax is Katib's, which is written in Go. What a line costs is limited by
-
-1. the size of the program, and how much of a line it reads: instructions times bytes;
-2. the number of groups, since each adds to the cost of an instruction;
-3. a time for all matches on one line. A pattern that takes longer again and again is not used any
-   more."""
+RE2 takes time that is linear in the text, whatever the pattern, and has Katib's syntax. The cost of
+a line is limited by the size of the program times the bytes that it reads, by the number of groups,
+and by a time for all matches: a pattern that takes longer again and again is not used any more."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -19,7 +15,7 @@ import re2  # type: ignore[import-untyped]  # it has no types
 
 MAX_PATTERN_CHARACTERS: Final = 300
 MAX_LINE_CHARACTERS: Final = 1000
-"""Of a line, at most the first so many characters are searched with a user's pattern."""
+"""No more characters of a line are searched with a user's pattern."""
 MAX_GROUPS: Final = 10
 MAX_INSTRUCTIONS: Final = 400
 MAX_LINE_SECONDS: Final = 0.002
@@ -40,11 +36,11 @@ _INSTEAD: Final = (
     (re.compile(r"\\[uUN]"), "write the character itself"),
     (re.compile(r"\(\?[aLux#(]"), "leave it out; (?i), (?s) and (?m) can be used"),
 )
-"""What to write instead of what Python's syntax has and RE2's has not, by RE2's message."""
+"""The advice for what Python's syntax has and RE2's has not, by RE2's message."""
 
 
 Groups = tuple[str | None, ...]
-"""What the groups of one match hold, ``None`` where a group has no part in it."""
+"""The texts of one match's groups, ``None`` where a group has no part in it."""
 
 
 class Pair(NamedTuple):
@@ -81,7 +77,7 @@ class Pattern:
 
     @property
     def too_slow(self) -> bool:
-        """Whether it took too long on several lines; it finds nothing any more."""
+        """True where it took too long on several lines; it finds nothing any more."""
         return self._slow_lines >= _SLOW_LINES
 
     def search(self, line: str) -> Groups | None:

@@ -1,13 +1,11 @@
 """One pod's log: how far it is read, where its process's training is, and how fast it trains.
 
-A global step is taken as it is. Batches within an epoch are added up over epochs; how many an epoch
-has is on the line, or learned when the epoch ends: the batches of its last line, and as many more
-as fit in the time since.
+A global step is taken as it is. Batches are added up over epochs; how many an epoch has is on the
+line, or those of its last line and as many more as fit in the time since.
 
-The speed comes from positions and the kubelet's timestamps. Marks (instant, position) are kept at
-least 0.25 s apart, since buffered output arrives in bursts whose timestamps say nothing. The first
-interval between marks is warm-up, at about half the usual speed, and is left out. So are intervals
-far from the median speed (validation, a checkpoint, a stall); the others are averaged."""
+The speed comes from positions and the kubelet's timestamps. Marks (instant, position) are at least
+0.25 s apart, since buffered output arrives in bursts. The first interval is warm-up and left out,
+and so are those far from the median speed (validation, a checkpoint, a stall)."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -102,7 +100,7 @@ def _median_by_steps(rates: Sequence[Rate]) -> float | None:
 
 @dataclass(slots=True)
 class PodState:
-    """How far one pod's log is read, and the position of its process; stored in the profile."""
+    """The place up to which a pod's log is read, and its process's position; it is stored."""
 
     name: str
     role: Role
@@ -114,7 +112,7 @@ class PodState:
     columns: tuple[str, ...] = ()
     """Those of the table that the log prints, if it does."""
     column_starts: tuple[int, ...] = ()
-    """Where their names begin, where only blanks stand between them."""
+    """The places where their names begin, if only blanks stand between them."""
     names_above: tuple[str, ...] = ()
     """The names on the line before, whose values may be on this one."""
     news_at: float | None = None
@@ -125,12 +123,11 @@ class PodState:
     """When the last read began by the reader's clock; ``read_before_at`` the one before it."""
     read_before_at: float | None = None
     behind: bool = False
-    """Whether that read ended at its limit, or is not taken in to its end, so that newer lines are
-    not read yet."""
+    """True where newer lines are not read yet: that read ended at its limit, or is not taken in."""
     gap: bool = False
-    """Whether lines were passed over since its position was last seen."""
+    """True where lines were passed over since its position was last seen."""
     skips: bool = False
-    """Whether the last read passed over lines."""
+    """True where the last read passed over lines."""
     step: int | None = None
     """The job's global step where the log has it; else the fields that follow are used."""
     fell_from: int | None = None
@@ -151,16 +148,14 @@ class PodState:
     """Its batches are steps, and not examples, lines or parts of an epoch."""
     ended: bool = False
     doubtful: int | None = None
-    """The epoch of the last line of which it was doubtful whether it ends its epoch, with the names
-    on such lines of it, and the checksum of the last. ``within``: an epoch has had several, and
-    none of them does."""
+    """The epoch of the last line that may end it, names on such lines of it, and the checksum of
+    the last. ``within``: an epoch has had several, and none of them ends it."""
     doubtful_names: tuple[str, ...] = ()
     doubtful_checksum: int = 0
     within: bool = False
     count_epoch: int | None = None
-    """The epoch of the last line with a count that may be of the epoch or of the run; its
-    ``count``, the distance of two of them, the last one of the epoch before, and the one at which
-    the last two epochs have ended, if it is one."""
+    """The epoch of the last count of the epoch or of the run, its ``count``, the distance
+    of two, the last of the epoch before, and the one at which the last two epochs have ended."""
     count: int = 0
     count_distance: int = 0
     former_count: int = 0
@@ -168,6 +163,8 @@ class PodState:
     heading: int | None = None
     """The step of a line without values: those below are of it, if ``places_own`` is false, which
     says that lines with a loss have a position of their own."""
+    heading_batches: int | None = None
+    """The batches of an epoch, if it is a batch and no step; 0 where they are not known."""
     below_evaluation: bool = False
     """Values below are those of an evaluation, by the line above."""
     names_training: bool = False
@@ -176,7 +173,7 @@ class PodState:
     stream: str = ""
     """The process that is followed, where several share the log."""
     opened: str = ""
-    """What was read of an object that goes on."""
+    """The beginning of an object that goes on."""
     before: float = 0.0
     """The process's own batches in earlier epochs."""
     header: int | None = None
@@ -189,7 +186,7 @@ class PodState:
     header_assumed: bool = False
     """No line has had an epoch yet; it is taken for the first."""
     tells_loss: bool = False
-    """Whether its log has a loss."""
+    """True where its log has a loss."""
     meter: RateMeter = field(default_factory=RateMeter)
     samples_per_second: list[float] = field(default_factory=list)
     """Printed speeds since ``speeds_since``; likewise ``steps_per_second``."""
@@ -210,7 +207,7 @@ class PodState:
 
 
 class PositionChange(NamedTuple):
-    """What a line changed."""
+    """The change of position by a line."""
 
     step: int | None = None
     """The job's global step; else the running ``epoch`` from 0, and the epochs ``done`` in all."""
@@ -257,7 +254,7 @@ def new_lines(pod: PodState, lines: Sequence[LogLine]) -> Iterator[LogLine]:
 
 
 def _short(text: str) -> str:
-    """What is kept of a line to know it again: lines of 16 kB would be most of a job's state."""
+    """Return what is kept of a line: lines of 16 kB would be most of a job's state."""
     if len(text) <= _MAX_KEPT:
         return text
     checksum = zlib.crc32(text.encode("utf-8", "replace"))
@@ -265,10 +262,8 @@ def _short(text: str) -> str:
 
 
 def note_gap(pod: PodState) -> None:
-    """Lines were passed over: what was derived from the line before does not hold for the next.
-
-    An epoch's header, its length and a save that had begun may be among what was passed over. A
-    position that a line shows by itself holds: steps, and batches of a named epoch."""
+    """Forget what lines that were passed over may have changed: an epoch's header, a save that had
+    begun. A position that a line shows by itself holds."""
     pod.gap, pod.saving = True, None
     pod.header = pod.header_batches = None
     pod.header_assumed = False
@@ -277,8 +272,8 @@ def note_gap(pod: PodState) -> None:
 def next_since(pod: PodState) -> float | None:
     """Return where to read the pod's log from, seconds since the epoch; ``None``: its start.
 
-    Where the last line was from the future and nothing has come since, the node's clock may be
-    right again: every second read begins a little before the one that brought that line."""
+    Where the last line was from the future, the node's clock may be right again: every second
+    read begins a little before the one that brought that line."""
     if pod.read_until is None or pod.news_at is None or pod.quiet_reads % 2 == 0:
         return pod.read_until
     is_ahead = pod.read_until > pod.news_at + _AHEAD_SECONDS
@@ -339,14 +334,23 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
         pod.header, pod.header_batches, pod.header_assumed = 0, parsed.batches, True
     if pod.header is None:
         return None
+    if pod.header_assumed and _begins_again(pod, parsed.batch):
+        pod.header += 1
     if pod.header_assumed:
         parsed.cumulative = False  # it may be one bar over the whole run
     if None not in (parsed.batches, pod.header_batches) and parsed.batches != pod.header_batches:
         return None
     epoch, pod.header_batches = pod.header, parsed.batches
-    if parsed.epoch_ended:
+    if parsed.epoch_ended and not pod.header_assumed:
         pod.header = pod.header_batches = None
     return epoch
+
+
+def _begins_again(pod: PodState, batch: int | None) -> bool:
+    """Return whether the count has begun again after its last line before the total."""
+    if batch is None or not pod.batches or batch >= pod.batch:
+        return False
+    return pod.batch + max(pod.line_batches, 1) >= pod.batches
 
 
 def _to_batch(pod: PodState, at: float, epoch: int, parsed: ParsedLine) -> PositionChange:

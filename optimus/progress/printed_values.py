@@ -15,12 +15,11 @@ number is decided here alone:
    follows a word such as ``validation`` that stands by itself is of an evaluation, until a word
    such as ``train``.
 
-Where in the training a line is, it says with an epoch, a batch of it, or a step of the run:
-``Epoch 3 iteration 250/3981``, ``Epoch: [0][10/5005]``, ``epoch 1 | 200/2983 batches``,
-``Step 100``, ``Epoch 3:  50%|##  | 235/469 [``, ``it 1024/306968 of epoch 0``, ``[10]``. A count
-without a name, or of examples, is of no steps: ``[640/60000 (1%)]``. A step or an iteration beside
-an epoch may count within the epoch or over the run: the place is ``loose``, and the log as a whole
-decides (``counts``). A count that is not understood makes the place ``unclear``."""
+A line's place in the training is an epoch, a batch of it, or a step of the run: ``Epoch 3 iteration
+250/3981``, ``Epoch: [0][10/5005]``, ``Step 100``, ``Epoch 3:  50%|##  | 235/469 [``, ``[10]``. A
+count without a name, or of examples, is of no steps: ``[640/60000 (1%)]``. A step beside an epoch
+may be of the epoch or of the run: the place is ``loose``, and the log as a whole decides. A count
+that is not understood makes the place ``unclear``."""
 
 import re
 import unicodedata
@@ -72,10 +71,9 @@ _THOUSANDS: Final = re.compile(r"[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,})
 _EITHER: Final = re.compile(r"[1-9]\d{0,2},\d{3}")
 _COUNTED: Final = re.compile(
     r"(?:\b(?:(?:global|mini)?[_ -]?(?:steps?|batch(?:es)?)|it(?:er(?:ation)?s?)?|updates?"
-    r"|checkpoints?|samples?|examples?)[\s:#=]{1,4}|\d/)$",
+    r"|checkpoints?|samples?|examples?)[\s:#=]{1,16}|\d/)$",
     re.IGNORECASE,
 )
-_BEFORE_A_COUNT: Final = 24
 _MOST_WITH_COMMAS: Final = 100
 """A line with more numbers with commas keeps them as they are: what each means costs time."""
 _NAME: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})['\"]?[\s:=(\[]{1,4}$")
@@ -114,8 +112,15 @@ def number_of(text: str) -> float | None:
     return float(text) if re.fullmatch(NUMBER, text) else None
 
 
+def whole_number(text: str) -> int | None:
+    """The whole number from 0 to 1e15 that a cell is; ``None`` for any other text."""
+    number = number_of(text) if text else None
+    is_count = number is not None and 0 <= number < 1e15 and number.is_integer()
+    return int(number) if number is not None and is_count else None
+
+
 def is_whole(text: str, start: int, end: int) -> bool:
-    """Whether no part of a number stands right before or behind the text from start to end."""
+    """Return whether no part of a number is right before or behind the text from start to end."""
     behind = text[end : end + 2]
     if behind[:1].isalnum() or (behind[:1] in tuple(".,:/+-") and behind[1:].isdigit()):
         return False
@@ -140,8 +145,8 @@ def _without_commas(text: str) -> str:
     found = list(islice(_WITH_COMMA.finditer(text), _MOST_WITH_COMMAS + 1))
     if not found or len(found) > _MOST_WITH_COMMAS:
         return text
-    decimal = any(_is_decimal(each[0]) for each in found)
-    thousands = any(_is_thousands(each[0]) for each in found)
+    decimal = any(_fits(each[0], _DECIMAL) for each in found)
+    thousands = any(_fits(each[0], _THOUSANDS) for each in found)
     parts, end = [], 0
     for each in found:
         parts += [text[end : each.start()], _as_number(each, decimal=decimal, thousands=thousands)]
@@ -149,28 +154,21 @@ def _without_commas(text: str) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _mantissa(token: str) -> str:
-    return re.split("[eE]", token, maxsplit=1)[0]
-
-
-def _is_decimal(token: str) -> bool:
-    return _DECIMAL.fullmatch(_mantissa(token)) is not None
-
-
-def _is_thousands(token: str) -> bool:
-    return _THOUSANDS.fullmatch(_mantissa(token)) is not None
+def _fits(token: str, notation: re.Pattern[str]) -> bool:
+    mantissa = re.split("[eE]", token, maxsplit=1)[0]
+    return notation.fullmatch(mantissa) is not None
 
 
 def _as_number(match: re.Match[str], *, decimal: bool, thousands: bool) -> str:
     """A token with commas as a number; as it is where it is none or may be two."""
     token, start = match[0], match.start()
-    if _is_decimal(token):
+    if _fits(token, _DECIMAL):
         return token.replace(".", "").replace(",", ".")
-    if _is_thousands(token):
+    if _fits(token, _THOUSANDS):
         return token.replace(",", "")
     if _EITHER.fullmatch(token) is None:
         return token
-    before = match.string[max(start - _BEFORE_A_COUNT, 0) : start]
+    before = match.string[max(start - 32, 0) : start]
     if match.string.startswith("/", match.end()) or _COUNTED.search(before) is not None:
         return token.replace(",", "")
     if decimal == thousands:
@@ -186,7 +184,6 @@ _VALUE: Final = re.compile(
 """``Accuracy: 9850/10000`` does not match. Words are atomic and begin where a word begins: the time
 is linear in the line's length."""
 _BEFORE: Final = re.compile(r"(?:(?<![\w@/.'-])[A-Za-z][\w']* ){1,2}$")
-_LOOK_BACK: Final = 32
 _POSITIONS: Final = ("epoch", "step", "iter", "iteration", "batch", "update", "time", "lr")
 """Words that are names by themselves: in ``accuracy at step 100`` the number is the step."""
 _MARKS: Final = ("val", "test", "dev")
@@ -237,7 +234,7 @@ def _name(text: str, match: re.Match[str]) -> str:
     start = match.start()
     if not start or text[start - 1] != " " or match[1].lower() in _POSITIONS:
         return match[1]
-    before = _BEFORE.search(text, max(0, start - _LOOK_BACK), start)
+    before = _BEFORE.search(text, max(0, start - 32), start)
     if before is None:
         return match[1]
     whole = before[0] + match[1]
@@ -282,12 +279,12 @@ class Place:
 
     @property
     def is_placed(self) -> bool:
-        """Whether the line has a position, be it only an epoch."""
+        """True where the line has a position, be it only an epoch."""
         return (self.epoch, self.batch, self.step, self.done) != (None, None, None, None)
 
     @property
     def is_epoch(self) -> bool:
-        """Whether an epoch is all that the line says."""
+        """True where the line says no more than an epoch."""
         return self.epoch is not None and self.batch is None and self.step is None
 
     @property
@@ -298,7 +295,7 @@ class Place:
 
 _NUMBERED: Final = r"(?:[_ ](?:idx|index|id|i|no\.?|num|number)\b)?"
 _EPOCH: Final = re.compile(
-    rf"\b(?:epochs?|ep|pass){_NUMBERED}(?:\s?\((?:train|val|test)\))?(?:[\s:#.=\[(|_]{{0,16}}|\s?->\s?)"
+    rf"\b(?<!time/)(?:epochs?|ep|pass){_NUMBERED}(?:\s?\((?:train|val|test)\))?(?:[\s:#.=\[(|_]{{0,16}}|\s?->\s?)"
     r"(?:is\s)?(\d{1,9})(?![\d.,]*\d|\s?%|\s?s\b)(?:\s?(?:/|of)\s?(\d{1,9}))?[\])]?",
     re.IGNORECASE,
 )
@@ -341,7 +338,7 @@ _BAR_LABEL: Final = re.compile(_EXAMPLES.pattern.partition(r"\b[")[0] + r"\b", r
 _UNITS: Final = r"(batch(?:es)?|it(?:er(?:ation)?s?)?|steps?|updates?|up(?=\.)|rounds?|episodes?)"
 _COUNT: Final = re.compile(
     r"\b(?:mini-?|(?:current|cur|train(?:ing)?|num(?=_updates))[_ ])?"
-    rf"{_UNITS}{_NUMBERED}(?:[\s:#.=\[(]{{0,8}}|\s?->\s?)(?:is\s)?"
+    rf"{_UNITS}{_NUMBERED}(?:[\s:#.=\[(]{{0,16}}|\s?->\s?)(?:is\s)?"
     r"(\d{1,15})(?![\d.,]*\d|\s?%)(?:\]?\s?(?:/|of)\s{0,9}\[?\s{0,9}(\d{1,15}))?",
     re.IGNORECASE,
 )
@@ -355,6 +352,8 @@ _STEP: Final = re.compile(
 """A step beside a fraction of an epoch."""
 _OF_RUN: Final = re.compile(r"\s{0,8}(\d{1,15})/(\d{1,15}) \(epoch\b")
 """``100/1000 (epoch 1)``, as char-rnn counts the steps of the run."""
+_OF_LINES: Final = re.compile(r"[<\[(]epoch:\s{0,8}\d{1,9}, iter:\s{0,16}(\d{1,15})(), lr:")
+"""``[epoch: 1, iter: 4000, lr:(...)]``, as BasicSR counts the steps of the run."""
 _AT_END: Final = re.compile(
     r"[)\]|]\s{1,4}(\d{1,15})/(\d{1,15})\s{0,8}$|(?<!%)\s\[\s{0,12}(\d{1,15})/(\d{1,15})\]\s{0,8}$"
 )
@@ -366,7 +365,7 @@ _BRACKETS: Final = re.compile(
     re.IGNORECASE,
 )
 _LEADING: Final = re.compile(
-    r"\[\s{0,8}(\d{1,15})\s?/\s?(\d{1,15})\][\s:,|-]|\s{0,8}(\d{1,15})/(\d{1,15})[\s:,|]"
+    r"[\[(]\s{0,8}(\d{1,15})\s?/\s?(\d{1,15})[\])][\s:,|-]|\s{0,8}(\d{1,15})/(\d{1,15})[\s:,|]"
     r"|\[(\d{1,15})(?: \| [\d.]{1,12})?\]:?\s|(\d{1,15})(?::\t|it \[)"
     r"|[\[(]?([A-Za-z]{1,16})[\])]?\s?[\[(]?\s{0,8}(\d{1,15})/(\d{1,15})[\])]?(?=[\s:,])"
 )
@@ -433,7 +432,7 @@ def _by_words(text: str, place: Place) -> None:
         place.ended = _ENDED.match(text, epoch.end()) is not None
     match = _GLOBAL.search(text) if "global" in lowered else None
     if match is None and has_epoch:
-        match = _OF_RUN.match(text)
+        match = _OF_RUN.match(text) or _OF_LINES.search(text)
     if match is not None:
         place.step, place.steps = int(match[1]), int(match[2]) if match[2] else None
         return

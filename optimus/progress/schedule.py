@@ -12,7 +12,6 @@ _SCHEDULE: Final = re.compile(
     rf"((?:\s+(?:end|factor|warmup)={_NUMBER})*)",
     re.ASCII,
 )
-_LONGEST: Final = 500
 _EXPECTED: Final = (
     "a shape and its epochs are expected: step:100,150 (drops), cosine:200, linear:200, poly:200 "
     "or constant:200 (the end); then, if need be, end=200, factor=0.1, warmup=5"
@@ -27,8 +26,8 @@ class InvalidSchedule:
 
 
 def parse_schedule(text: str) -> Declared | InvalidSchedule:
-    """What a schedule says of the run: its end in epochs, drops, their factor, the warm-up."""
-    match = _SCHEDULE.fullmatch(text.strip().lower()[:_LONGEST])
+    """Return the end in epochs, the drops, their factor and the warm-up that a schedule names."""
+    match = _SCHEDULE.fullmatch(text.strip().lower()[:500])
     if match is None:
         return InvalidSchedule(_EXPECTED)
     shape, places = match[1], tuple(float(each) for each in match[2].split(","))

@@ -1,13 +1,10 @@
-"""What is remembered of a job's logs: plain data, bounded, stored in the job's profile.
+"""The memory of a job's logs: plain data, bounded, stored in the job's profile.
 
-The losses are points in training order. Where there are too many, neighbours among the old ones are
-averaged, within an epoch first, so that means over an epoch stay the same. A restore from a
-checkpoint removes the points after it.
+Where there are too many losses, neighbours among the old ones are averaged, within an epoch first.
 
-Speed, in this order: global steps of the pod watched longest. Batches of each worker: sync workers
-step together, so one gives the job's; async workers' add up, and the sampled ones represent all.
-Where positions and timestamps give no speed, printed ones: global steps per second are the job's,
-samples per second a worker's.
+Speed comes from the global steps of the pod watched longest, else from batches: those of one sync
+worker are the job's, those of async workers add up, and the sampled ones represent all. Else it is
+printed: global steps per second are the job's, samples per second a worker's.
 
 Epochs: where the batch is the job's, or training is async, an epoch has the same steps at any
 counts. Where each sync worker has a batch of its own, it has fewer the more workers there are.
@@ -15,11 +12,10 @@ Where the batch is unknown, either may hold: the first run's epoch is the refere
 runs whose epochs differ are converted to it (until an epoch of the run is over, by the examples in
 a step: printed samples per second over steps per second).
 
-What a number on a line counts, only the log as a whole shows. A step or an iteration beside an
-epoch counts within the epoch where it begins again with the next one, and over the run where it
-goes on (``is_loose`` of a line). Values beside an epoch alone are those of the whole epoch where
-the log has one such line for each; the first line cannot show it (``end_is_doubtful``). Until it
-shows, less progress is taken than there may be; then what was taken is put right.
+Only the log as a whole shows what a number counts. A step beside an epoch counts within it where it
+begins again with the next one (``is_loose`` of a line). Values beside an epoch alone are those of
+the whole epoch where the log has one such line for each (``end_is_doubtful``). Until it shows, less
+progress is taken than there may be; then what was taken is put right.
 """
 
 import math
@@ -34,7 +30,7 @@ from numpy.typing import NDArray
 from optimus.jobs import BatchScope, Counts, TrainingMode
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.pod_progress import PodState, Rate
-from optimus.progress.types import Declared, LossPoint, MetricSeries, RunStart, SpeedSample
+from optimus.progress.types import Declared, LossPoint, RunStart, SpeedSample
 
 _SLACK_EPOCHS: Final = 1e-6
 """An epoch that is step / steps per epoch may miss a whole number by rounding."""
@@ -50,7 +46,7 @@ CountKind = Literal["", "epoch", "run"]
 
 @dataclass(slots=True)
 class EpochClock:
-    """At which global steps the printed epoch number changed."""
+    """The global steps at which the printed epoch number changed."""
 
     epoch: int | None = None
     first: tuple[int, int] | None = None
@@ -88,10 +84,6 @@ class MetricState:
     rises: bool | None
     points: list[LossPoint] = field(default_factory=list)
 
-    def frozen(self) -> MetricSeries:
-        """The series as models read it."""
-        return MetricSeries(self.name, self.evaluated, self.rises, tuple(self.points))
-
 
 @dataclass(slots=True)
 class LogState:
@@ -109,14 +101,13 @@ class LogState:
     samples: list[SpeedSample] = field(default_factory=list)
     clock: EpochClock = field(default_factory=EpochClock)
     count_kind: CountKind = ""
-    """What steps or iterations beside an epoch count, once it shows: those of each epoch, or of the
-    run."""
+    """Steps beside an epoch count those of the epoch or of the run; empty until that shows."""
     one_each: bool = False
     """A line with an epoch alone ends it, as a run has shown."""
     first_epoch: int = 1
     """The number that the log gives to the first epoch: 1 until a 0 is seen."""
     epoch_offset: int = 0
-    """What is added to the epochs of the log: those before a restart at which they began again."""
+    """The epochs before a restart at which those of the log began again."""
     numbered_run: str | None = None
     """The run whose epochs are known to be counted with that offset."""
     step: int | None = None
@@ -124,10 +115,10 @@ class LogState:
     counts_steps: bool = True
     """The lead's positions are steps, or batches that are."""
     steps_per_epoch: float | None = None
-    """As last known; where positions are no steps, what an epoch has of what they count."""
+    """The last known number; where positions are no steps, of what they count."""
     reference_steps: float | None = None
-    """Where the size of a step may differ between runs: the steps in an epoch of the first run, at
-    ``reference_workers`` and with ``reference_examples`` in a step."""
+    """The steps in an epoch of the first run, with ``reference_workers`` and ``reference_examples``
+    in a step, if runs may differ in the size of a step."""
     reference_workers: int | None = None
     reference_examples: float | None = None
     checkpoint_step: int | None = None
@@ -167,7 +158,7 @@ class LogState:
     node_kind: str | None = None
     """The kind of the run's workers' nodes; ``None`` before it was determined."""
     servers: int = 0
-    """On how many nodes the run trains; 0: not known."""
+    """The number of nodes on which the run trains; 0: not known."""
 
     @property
     def counts(self) -> Counts:
@@ -175,10 +166,7 @@ class LogState:
         return Counts(self.ps, self.workers)
 
     def copied(self) -> "LogState":
-        """A copy that later lines do not change.
-
-        Only what is changed in place is copied: there may be thousands of losses, and every job is
-        stored again and again."""
+        """A copy that later lines do not change: only what is changed in place is copied."""
         return replace(
             self,
             pods=[pod.copied() for pod in self.pods],
@@ -266,7 +254,7 @@ def _is_after(point: LossPoint, step: int | None, epoch: float | None) -> bool:
 
 
 def thin_losses(points: list[LossPoint], limit: int) -> list[LossPoint]:
-    """At most ``limit`` points, neighbours averaged; the newest fifth is kept if possible."""
+    """Return at most ``limit`` points, with neighbours averaged but in the newest fifth."""
     while len(points) > limit:
         newest = len(points) - limit // 5
         merged = _merge_pairs(points[:newest], within_epochs=True)
@@ -344,7 +332,7 @@ def steps_per_epoch(state: LogState, options: LogFormatOptions) -> float | None:
 
 
 def units_per_epoch(state: LogState, options: LogFormatOptions) -> float | None:
-    """What an epoch has of what the log's positions count: steps, or else parts of an epoch."""
+    """Return what an epoch has of what positions count: steps, or else parts of an epoch."""
     learned = _learned(state, options)
     if _steps_shrink_with_workers(options):
         return learned or state.steps_per_epoch or options.steps_per_epoch
@@ -381,7 +369,7 @@ def step_unit(state: LogState, options: LogFormatOptions) -> float | None:
 
 
 def keep_epoch_length(state: LogState, options: LogFormatOptions, workers: int) -> None:
-    """At the end of a run, keep of its epoch length what holds for the next, with ``workers``."""
+    """Keep what holds of a run's epoch length for the next run, with ``workers``."""
     learned = _learned(state, options)
     shrink, may_shrink = _steps_shrink_with_workers(options), _steps_may_shrink(options)
     if may_shrink and state.reference_steps is None and learned is not None:
@@ -395,7 +383,7 @@ def keep_epoch_length(state: LogState, options: LogFormatOptions, workers: int) 
 
 
 def _steps_shrink_with_workers(options: LogFormatOptions) -> bool:
-    """Whether a step of more workers covers more examples, so that an epoch has fewer steps."""
+    """Return whether a step of more workers covers more examples: an epoch has fewer steps."""
     per_worker = options.batch is not None and options.batch.scope is BatchScope.WORKER
     return per_worker and options.mode is TrainingMode.SYNC
 
@@ -411,10 +399,7 @@ def _trainers(options: LogFormatOptions, workers: int) -> int:
 
 
 def _lead(state: LogState) -> PodState | None:
-    for pod in state.pods:
-        if pod.name == state.lead:
-            return pod
-    return None
+    return next((pod for pod in state.pods if pod.name == state.lead), None)
 
 
 def _learned(state: LogState, options: LogFormatOptions) -> float | None:
@@ -560,9 +545,5 @@ def _end_former(state: LogState, pod: PodState, epoch: int) -> None:
     if state.lead != pod.name:
         return
     for points in (state.losses, *(series.points for series in state.series)):
-        _end_last(points, epoch)
-
-
-def _end_last(points: list[LossPoint], epoch: int) -> None:
-    if points and epoch_index(points[-1]) == epoch:
-        points[-1] = replace(points[-1], epoch=epoch + 1.0)
+        if points and epoch_index(points[-1]) == epoch:
+            points[-1] = replace(points[-1], epoch=epoch + 1.0)

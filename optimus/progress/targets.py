@@ -13,7 +13,6 @@ _TARGET: Final = re.compile(
     re.ASCII,
 )
 _WORDS: Final = re.compile(r"\s(and|or)\s", re.IGNORECASE)
-_LONGEST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def parse_target(text: str) -> Target | TwoTargets | InvalidTarget:
 
 def _one(text: str) -> Target | InvalidTarget:
     """A metric, a direction and a value. A training loss is the goal ``target-loss``."""
-    match = _TARGET.fullmatch(text.strip()[:_LONGEST])
+    match = _TARGET.fullmatch(text.strip()[:100])
     if match is None:
         right = "a metric, >= or <=, and a number are expected"
         return InvalidTarget(f"{right}, such as accuracy>=0.76 or loss<=0.3")

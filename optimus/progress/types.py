@@ -1,4 +1,4 @@
-"""What is known of one job's training at one instant: the values that models are fitted to."""
+"""The knowledge of one job's training at one instant: the values that models are fitted to."""
 
 import re
 from dataclasses import dataclass, replace
@@ -18,13 +18,13 @@ class LogLine(NamedTuple):
 
 
 class LogRead(NamedTuple):
-    """What one read of a container's log returned."""
+    """The result of one read of a container's log."""
 
     lines: list[LogLine]
     truncated: bool = False
-    """Whether it ended at its limit: there are newer lines."""
+    """True where it ended at its limit: there are newer lines."""
     skipped: bool = False
-    """Whether lines since the last read, before these, were passed over."""
+    """True where lines since the last read, before these, were passed over."""
 
 
 class PodRun(NamedTuple):
@@ -37,11 +37,11 @@ class PodRun(NamedTuple):
     read_at: float | None = None
     """When the read began by the reader's clock (not the kubelet's), seconds since the epoch."""
     truncated: bool = False
-    """Whether the read ended at its limit: the log goes on after the lines that it returned."""
+    """True where the read ended at its limit: there are newer lines."""
     skipped: bool = False
-    """Whether lines before those that the read returned were passed over."""
+    """True where lines before those that the read returned were passed over."""
     servers: int = 0
-    """On how many nodes its workers are; 0: not known."""
+    """The number of nodes of its workers; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,7 @@ class LossPoint:
     step: int | None = None
     """The job's global steps."""
     weight: float = 1.0
-    """How much training the loss is the mean of, in steps or batches as the log counts; 1 where
-    unknown. Means over an epoch are weighted by it."""
+    """The steps or batches that the loss is the mean of, 1 where unknown: the weight in means."""
     learning_rate: float | None = None
 
 
@@ -65,24 +64,22 @@ class MetricSeries:
     """One metric of the log: an accuracy, an error rate, the loss of an evaluation."""
 
     name: str
-    """As the log prints it."""
+    """The name that the log prints."""
     evaluated: bool
-    """Whether it comes from an evaluation and not from the training."""
+    """True where it comes from an evaluation and not from the training."""
     rises: bool | None
-    """Whether better values are larger; ``None`` where the name does not say."""
+    """True where better values are larger; ``None`` where the name does not say."""
     points: tuple[LossPoint, ...] = ()
     """Its values (as ``loss``) in training order, mostly one for each epoch."""
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a part of a whole, which one log prints as others: all in percent or none.
-
-        Accuracies and the like are, and neither BLEU nor a reward."""
+        """True for a part of a whole, such as an accuracy: a log has all in percent or none."""
         return self.rises is True and _OF_WHOLE.search(self.name) is not None
 
     @property
     def is_percent(self) -> bool:
-        """Whether a rising metric is printed in percent, and not as a part of 1."""
+        """True where a rising metric is printed in percent, and not as a part of 1."""
         return self.rises is True and any(point.loss > 1.5 for point in self.points)
 
 
@@ -94,19 +91,19 @@ class SpeedSample:
     steps_per_second: float
     """The whole job's: the workers' common rate in sync training, their sum in async training."""
     seconds: float
-    """How much steady training was measured."""
+    """The seconds of steady training that were measured."""
     at: float
     """When the measurement ended, seconds since the epoch, UTC."""
     node_kind: str = ""
     """The kind of its workers' nodes where it is known; several as ``mixed_kind`` of
     ``models.speed.curve`` writes them."""
     servers: int = 0
-    """On how many nodes its workers ran; 0: not known."""
+    """The number of nodes on which its workers ran; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """What one job of a workload has shown, for the later jobs of that workload."""
+    """The results of one job of a workload, for the later jobs of that workload."""
 
     uid: str
     """The job's."""
@@ -115,8 +112,7 @@ class EarlierRun:
     at: float
     """When this was learned, seconds since the epoch, UTC."""
     conditions: str
-    """What has to be the same for the samples to hold for another job, as
-    ``models.earlier_runs.conditions_of`` writes it."""
+    """The conditions of the samples, as ``models.earlier_runs.conditions_of`` writes them."""
     samples: tuple[SpeedSample, ...] = ()
     """One for each pair of counts and kind of nodes."""
     in_epochs: bool = True
@@ -125,10 +121,10 @@ class EarlierRun:
     losses: tuple[float, ...] = ()
     """The mean loss of each epoch, or of stretches of training."""
     every_epoch: bool = False
-    """Whether ``losses`` has each epoch's mean."""
+    """True where ``losses`` has each epoch's mean."""
     goal: Goal | None = None
     met_at: float | None = None
-    """After how many epochs (steps) its own goal was met."""
+    """The epochs (steps) after which its own goal was met."""
     steps_per_epoch: float | None = None
     """The steps of one worker where each has a batch of its own, else of the job."""
     differed: bool = False
@@ -137,28 +133,28 @@ class EarlierRun:
 
 @dataclass(frozen=True, slots=True)
 class RunLengths:
-    """After how much training the ended jobs of a namespace, or of the cluster, met their goals."""
+    """The lengths of training after which the ended jobs of a group met their goals."""
 
     epochs: tuple[float, ...] = ()
     steps: tuple[float, ...] = ()
-    """Of jobs that count no epochs."""
+    """The lengths of jobs that count no epochs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a program says of the whole run, mostly at its top; ``None`` where it does not."""
+    """A program's words on the whole run, mostly at its top; ``None`` where it has none."""
 
     epochs: int | None = None
     """The epochs after which the run ends."""
     steps: int | None = None
-    """Likewise, in the job's global steps."""
+    """The job's global steps after which the run ends."""
     batch: int | None = None
     """Examples in a batch of the process that prints."""
     learning_rate: float | None = None
     schedule: str | None = None
     """``step``, ``cosine``, ``linear``, ``poly``, ``constant`` or ``exponential``."""
     drops: tuple[float, ...] = ()
-    """After these epochs the learning rate is multiplied by ``drop_factor``."""
+    """The epochs after which the learning rate is multiplied by ``drop_factor``."""
     drop_factor: float | None = None
     warmup_epochs: float | None = None
     warmup_steps: float | None = None
@@ -181,7 +177,7 @@ NOTHING_DECLARED: Final = Declared()
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """Where a run went on, compared with where the run before it had stopped."""
+    """The start of a run, compared with the end of the run before it."""
 
     run: str
     lost_steps: int
@@ -192,12 +188,12 @@ class RunStart:
 
     @property
     def lost(self) -> bool:
-        """Whether training was lost. A line's step is the last one done, or the next one."""
+        """True where training was lost. A line's step is the last one done, or the next one."""
         return self.lost_steps > 1
 
     @property
     def saved(self) -> bool:
-        """Whether it went on from something that was saved after the last known checkpoint."""
+        """True where it went on from something that was saved after the last known checkpoint."""
         return not self.lost and self.at_risk > 0
 
 
@@ -206,21 +202,19 @@ class TrainingProgress:
     """The progress of one job, as far as its log shows it."""
 
     losses: tuple[LossPoint, ...] = ()
-    """In training order, without what a restore from a checkpoint undid."""
+    """The losses in training order, without what a restore from a checkpoint undid."""
     epoch: float | None = None
     step: int | None = None
     steps_per_epoch: float | None = None
     """The job's steps in an epoch, where its log counts steps or the job says it."""
     samples: tuple[SpeedSample, ...] = ()
     checkpoint_step: int | None = None
-    """The step of the last checkpoint known to be complete, with the log line's timestamp
-    (``checkpoint_at``) and a time by the reader's clock since which it was made
-    (``checkpoint_since``), ``None`` while the log that has it is read behind."""
+    """The step of the last complete checkpoint, with its line's timestamp (``checkpoint_at``) and a
+    time by the reader's clock since which it was made, ``None`` while its log is read behind."""
     checkpoint_at: float | None = None
     checkpoint_since: float | None = None
     read_interval_seconds: float = 0.0
-    """Between the last two reads of the log that has the checkpoint: what happened in between was
-    seen so much later."""
+    """The time between the last two reads of the log that has the checkpoint."""
     trained_seconds: float = 0.0
     """Steady training observed so far."""
     diagnostic: str | None = None
@@ -232,18 +226,17 @@ class TrainingProgress:
     node_kind: str | None = None
     """The kind of its workers' current nodes, or the last; ``None`` where not determined."""
     metrics: tuple[MetricSeries, ...] = ()
-    """What the log prints beside the training loss."""
+    """The metrics that the log prints beside the training loss."""
     declared: Declared = NOTHING_DECLARED
-    """What the program said of the whole run."""
+    """The program's words on the whole run."""
     run_start: RunStart | None = None
-    """How the current run, or else the last one for which it shows, went on from the one before."""
+    """The start of the current run, or of the last one for which it shows."""
     earlier: tuple[EarlierRun, ...] = ()
-    """What earlier jobs of its workload have shown, the newest last."""
+    """The earlier runs of its workload, the newest last."""
     units_per_epoch: float | None = None
-    """Where the log's positions are no steps: what an epoch has of what ``samples`` count."""
+    """The length of an epoch in what ``samples`` count, if the log's positions are no steps."""
     lengths: tuple[RunLengths, ...] = ()
-    """How long other jobs took, the widest group first: the cluster's, its namespace's. No run is
-    in two of them, or in ``earlier``."""
+    """The lengths of other jobs, the cluster's before its namespace's; each is in one of them."""
 
 
 NOTHING = TrainingProgress()

@@ -1,9 +1,8 @@
 """Tables of values: a header, then a row for each evaluation; on standard output or in a file.
 
-Hugging Face's notebook table (``Epoch | Training Loss | Validation Loss``), fastai's columns, CSV
-of Keras, ultralytics, W&B and TensorBoard, YOLO's columns before a progress bar. Only the header
-says what a row is, so the reader of a log remembers it. The columns are separated by ``|``, tabs,
-semicolons, commas, or blanks. Cells that are no number (``No log``) are left out."""
+Hugging Face's notebook table, fastai's columns, CSV of many tools, YOLO's columns before a bar,
+H2O's history. The reader of a log remembers the header, which says what a row is. Columns are
+separated by ``|``, tabs, semicolons, commas, or blanks. Cells without a number are left out."""
 
 import csv
 import re
@@ -26,6 +25,13 @@ _YOLO: Final = ("gpu_mem", "GPU_mem")
 _SPACY: Final = {"E": "epoch", "#": "step"}
 _NO_VALUES: Final = frozenset({"all", "labels", "img_size", "instances", "size", *_YOLO})
 _BORDERS: Final = str.maketrans("│┃║" + "─━═┼╇╪├┡╞└┗┏┤┩┓┘┛┬┳┴┻", "|" * 3 + "-" * 21)
+_SCORED: Final = re.compile(
+    r"\s*(?:timestamp\s+)?duration\s+(?:training speed\s+)?(.+)", re.IGNORECASE
+)
+_SCORES: Final = re.compile(r"\s{2,}|\s(?=(?:Number|Training|Validation|Epochs|Iter|Samples)\w*\b)")
+_DURATION: Final = "duration"
+_UNIT: Final = re.compile(r"\b(?:sec|min|hours?)\s")
+"""H2O's history: ``Timestamp Duration Number of Trees Training RMSE``, in the rows ``0.1 sec``."""
 _SUMMARIES: Final = ("__MIN", "__MAX")
 """W&B's columns beside that of a metric."""
 _MOST_COLUMNS: Final = 64
@@ -38,6 +44,8 @@ def in_ascii(text: str) -> str:
 
 def header(text: str) -> tuple[str, ...]:
     """The columns that a line without its prefix names; none where it is no header."""
+    if scored := _SCORED.match(text):
+        return (_DURATION, *_SCORES.split(scored[1].strip()))
     if _PLACED.search(text) is None:
         return ()
     bar = BAR.search(text) if "%|" in text else None
@@ -118,6 +126,15 @@ def _by_starts(text: str, starts: tuple[int, ...]) -> list[str]:
     return cells
 
 
+def _cells_of(
+    text: str, columns: tuple[str, ...], starts: tuple[int, ...], *, of_words: bool
+) -> list[str]:
+    if columns[0] == _DURATION:
+        return ["", *_UNIT.split(text)[-1].split()]
+    cells = _cells(text, of_words=of_words or columns[0] == "Class")
+    return _by_starts(text, starts) if starts and 2 < len(cells) < len(columns) else cells
+
+
 def row(
     text: str,
     columns: tuple[str, ...],
@@ -128,10 +145,8 @@ def row(
     bar = BAR.search(text) if "%|" in text else None
     if bar is not None:
         text = re.sub(r":\s{0,9}$", "", text[: bar.start()])
-    cells = _cells(text, of_words=bar is not None or columns[:1] == ("Class",))
-    if starts and 2 < len(cells) < len(columns):
-        cells = _by_starts(text, starts)
-    if not columns or len(cells) != len(columns):
+    cells = _cells_of(text, columns, starts, of_words=bar is not None)
+    if len(cells) != len(columns):
         return None
     plain = [_plain(name) for name in columns]
     pairs = zip(plain, cells, strict=True)

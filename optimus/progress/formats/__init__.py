@@ -12,13 +12,15 @@ from optimus.progress.formats import checkpoints, frameworks, objects, settings,
 from optimus.progress.lines import split_prefix
 from optimus.progress.metric_names import EVALUATION_WORDS, metrics_of
 from optimus.progress.named import read_named
-from optimus.progress.parsed_line import (
-    LogFormatOptions,
-    ParsedLine,
-    SavedCheckpoint,
-    parse_integer,
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint
+from optimus.progress.patterns import Pattern
+from optimus.progress.printed_values import (
+    is_whole,
+    number_of,
+    plain,
+    printed_values,
+    whole_number,
 )
-from optimus.progress.printed_values import is_whole, number_of, plain, printed_values
 
 _FORMATS = (
     (frameworks.MARKERS, frameworks.parse),
@@ -48,17 +50,17 @@ def parse_line(line: str, options: LogFormatOptions) -> ParsedLine | None:
 
 def parse_body(body: str, line: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse a line that is given without its prefix, too."""
-    body = plain(body)
+    body, printed = plain(body), body
     if is_evaluation(body):
         parsed: ParsedLine | None = _evaluation(body)
     else:
-        parsed = _first_form(body, line, options)
+        parsed = _first_form(body, printed, options)
         if options.metrics_format is not None:
-            parsed = _with_user_metrics(line, parsed, options)
+            parsed = _with_user_metrics(line, parsed, options.metrics_format, options)
     if options.checkpoint_format is not None:
         groups = options.checkpoint_format.search(line)
         if groups is not None:
-            step = parse_integer(groups[0]) if groups and groups[0] else None
+            step = whole_number(groups[0]) if groups and groups[0] else None
             parsed = replace(
                 parsed or ParsedLine(form="your own"), saved=SavedCheckpoint(step=step)
             )
@@ -66,15 +68,14 @@ def parse_body(body: str, line: str, options: LogFormatOptions) -> ParsedLine | 
 
 
 def _evaluation(body: str) -> ParsedLine:
-    values, evaluated = printed_values(body)
-    if "{" in body:
-        given, _ = objects.content(body, body.index("{"))
-        numbers = {name: number_of(number) for name, number in given.items()}
-        values |= {name: number for name, number in numbers.items() if number is not None}
+    given = objects.content(body, body.index("{"))[0] if "{" in body else {}
+    values, evaluated = printed_values(body.partition("{")[0] if given else body)
+    numbers = {name: number_of(number) for name, number in given.items()}
+    values |= {name: number for name, number in numbers.items() if number is not None}
     return ParsedLine(evaluated=metrics_of({**values, **evaluated}), form="evaluation")
 
 
-def _first_form(body: str, line: str, options: LogFormatOptions) -> ParsedLine | None:
+def _first_form(body: str, printed: str, options: LogFormatOptions) -> ParsedLine | None:
     for markers, parse in _FORMATS:
         for marker in markers:
             if marker in body:
@@ -82,7 +83,7 @@ def _first_form(body: str, line: str, options: LogFormatOptions) -> ParsedLine |
         else:
             continue
         # Lists of settings have commas, and are no numbers.
-        parsed = parse(split_prefix(line).text if parse is settings.parse else body, options)
+        parsed = parse(printed if parse is settings.parse else body, options)
         if parsed is not None:
             parsed.form = parsed.form or parse.__module__.rpartition(".")[2]
             return parsed
@@ -99,24 +100,15 @@ def is_evaluation(body: str) -> bool:
     return _MARKED.search(body) is not None and "[train" not in lowered
 
 
-def user_metrics(line: str, options: LogFormatOptions) -> dict[str, str]:
-    """The pairs that a user's ``metrics-format`` finds: its first two groups, name and value."""
-    if options.metrics_format is None:
-        return {}
-    pairs = options.metrics_format.pairs(line)
-    return {
+def _with_user_metrics(
+    line: str, parsed: ParsedLine | None, pattern: Pattern, options: LogFormatOptions
+) -> ParsedLine | None:
+    """The line with the values that the pattern finds, whose loss replaces any other."""
+    values = {
         pair.name: pair.value
-        for pair in pairs
+        for pair in pattern.pairs(line)
         if is_whole(line, pair.start, pair.end) and number_of(pair.value) is not None
     }
-
-
-def _with_user_metrics(
-    line: str, parsed: ParsedLine | None, options: LogFormatOptions
-) -> ParsedLine | None:
-    values = user_metrics(line, options)
-    if not values:
-        return parsed and replace(parsed, loss=None)
     own = read_named(values, options)
     if own is None:
         return parsed and replace(parsed, loss=None)

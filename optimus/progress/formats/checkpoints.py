@@ -31,12 +31,11 @@ _STEP: Final = re.compile(
     re.IGNORECASE,
 )
 _HIGHER: Final = re.compile(rf"\b([A-Za-z]*mAP) ({NUMBER}) higher than")
-_LONGEST: Final = 400
 
 
 def parse(text: str, _: LogFormatOptions) -> ParsedLine | None:
     """Parse one line without its prefix; ``None`` where no checkpoint is saved."""
-    text = text[:_LONGEST]
+    text = text[:400]
     is_over = _OVER.search(text) is not None
     if not (is_over or _BEGINS.search(text)) or not _WHAT.search(text) or _NOT_YET.search(text):
         return None

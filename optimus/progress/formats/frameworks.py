@@ -22,24 +22,24 @@ from optimus.progress.parsed_line import (
 from optimus.progress.printed_values import NUMBER, printed_speed, printed_values
 
 
-class _Row(NamedTuple):
-    """One form of lines."""
+class _Form(NamedTuple):
+    """The lines of a program that have one form."""
 
-    form: str
+    program: str
     marker: str
-    """In each of its lines; found much faster than the pattern."""
+    """A text that each of its lines has: finding it is much faster than the pattern."""
     pattern: re.Pattern[str]
-    """Its groups are counts (``epoch``, ``index`` of a batch from 0, ``batch`` done, ``batches``,
-    ``step``), ``first`` of a range of batches, ``speed`` in samples and ``steps`` in steps per
-    second, ``rate`` of learning, ``values`` or only ``pairs``, ``saved_step``, ``saved_epochs``."""
+    """Groups are counts, ``index`` of a batch from 0, ``first`` of a range of them, ``speed`` in
+    samples and ``steps`` in steps per second, ``rate`` of learning, ``loss``, ``values`` or only
+    ``pairs``, ``saved_step``, ``saved_epochs``."""
     says: Mapping[str, Any]
-    """What each of its lines says beside the groups."""
+    """The fields of each of its lines beside those of the groups."""
     kind: str
     """``result``: its values are of an evaluation; ``bar``: of a bar, without which it is none."""
 
 
 _Given = tuple[tuple[Any, ...], ...]
-"""Of each row the marker, the pattern, what it says, and its kind if it is of one."""
+"""A row holds a marker, a pattern, what its lines say beside the groups, and perhaps a kind."""
 MARKERS: Final = ("",)
 _ENDS: Final = {"epoch_ended": True}
 _MEAN: Final = {"epoch_ended": True, "epoch_line_is_mean": True}
@@ -50,6 +50,7 @@ _EPOCH: Final = r"(?P<epoch>\d{1,15})"
 _INDEX: Final = r"(?P<index>\d{1,15})"
 _BATCHES: Final = r"(?P<batches>\d{1,15})"
 _RATE: Final = rf"(?P<rate>{NUMBER})"
+_LOSS_AT: Final = r"[Ll](?<!\w[Ll])(?i:oss\b[^:=]{0,60}\b(?:at|after|for|of|in) (?:the )?)"
 _SPEED: Final = rf"Speed:\s*(?P<speed>{NUMBER}) samples/sec(?P<pairs>.*)"
 _PARAMS: Final = r"-(?P<saved_epochs>\d{4,9})\.params"
 _MXNET: Final[_Given] = (
@@ -74,15 +75,12 @@ _MXNET: Final[_Given] = (
     ("] train", rf"\[Epoch {_EPOCH}\] (?P<values>train(?: avg loss |=).*)", _PRINTED | _ENDS),
     ("raining", rf"\[Epoch {_EPOCH}\] [Tt]raining(?: cost)?: (?P<pairs>.*)", _MEAN),
     ("alidation", rf"\[Epoch {_EPOCH}\] [Vv]alidation: (?P<pairs>.+)", {}, "result"),
-    ("] speed: ", rf"\[Epoch {_EPOCH}\] speed: ", _ENDS),
     ("] Train-", rf"^\[{_EPOCH}\] (?P<pairs>Train-.*)", _PRINTED | _MEAN),
     ("] Validation-", rf"^\[{_EPOCH}\] Validation-(?P<pairs>.*)", _PRINTED, "result"),
     ("Batch [", r"^(?:INFO:\w+:)?Batch \[\d+\]/\[\d+\]: ", {}),
     ("Saving ", r"\[(?:Epoch|step) \d+\] Saving (?:parameters|checkpoints) to ", _BEGINS),
     ("[step ", r"\[step (?P<step>\d{1,15})\]\s(?P<pairs>.*)", {}),
-    ("Update[", rf"(?:Change learning rate to|now learning rate arrived at) {_RATE}", {}),
     ("Saved checkpoint", rf'Saved checkpoint to "(?:[^"]*{_PARAMS}"|[^"]*")', _SAVED),
-    ("params saved in: ", rf"params saved in: (?:.*{_PARAMS}$)?", _SAVED),
 )
 _TENSORFLOW: Final[_Given] = (
     ("listeners after", r"listeners after saving checkpoint (?P<saved_step>\d{1,15})", _SAVED),
@@ -106,9 +104,37 @@ _KERAS: Final[_Given] = (
         "bar",
     ),
 )
+_ANY: Final[_Given] = (
+    (
+        " rate, ",
+        rf"^\s{{0,8}}(?P<step>\d{{1,15}}): (?P<loss>{NUMBER}), {NUMBER} avg(?: loss)?, ",
+        {},
+    ),
+    ("oss", rf"{_LOSS_AT}(?i:step|iteration) (?P<step>\d{{1,15}})\s?[:=]\s?(?P<loss>{NUMBER})", {}),
+    (
+        "oss",
+        rf"{_LOSS_AT}[Ee]poch {_EPOCH}\s?[:=]\s?(?P<loss>{NUMBER})",
+        _PRINTED | _ENDS | {"end_is_doubtful": True},
+    ),
+    (
+        "earning",
+        (
+            r"(?i:\b(?:set|chang\w{1,3}|reduc\w{1,3}|decay\w{0,3}|updat\w{1,3}|arrived)\b.{0,20}\blearning"
+            rf"[ _-]rate\b.{{0,40}}?(?:to|:|=)\s?){_RATE}"
+        ),
+        {},
+    ),
+    ("earning", rf"^(?i:learning rate)\b.{{0,40}}? {_RATE}$", {}),
+)
+"""Lines of darknet and of many programs: ``Training loss at step 100: 0.5``."""
 _ROWS: Final = tuple(
-    _Row(form, marker, re.compile(pattern), says, "".join(kind))
-    for form, rows in (("mxnet", _MXNET), ("tensorflow", _TENSORFLOW), ("keras", _KERAS))
+    _Form(program, marker, re.compile(pattern), says, "".join(kind))
+    for program, rows in (
+        ("mxnet", _MXNET),
+        ("tensorflow", _TENSORFLOW),
+        ("keras", _KERAS),
+        ("text", _ANY),
+    )
     for marker, pattern, says, *kind in rows
 )
 """The first form that is found in a line parses it."""
@@ -126,15 +152,17 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
 
 
 def _read(
-    row: _Row, text: str, said: Mapping[str, str | None], options: LogFormatOptions
+    row: _Form, text: str, said: Mapping[str, str | None], options: LogFormatOptions
 ) -> ParsedLine | None:
     counts = {name: int(number) for name in _COUNTS if (number := said.get(name))}
-    parsed = ParsedLine(**{"form": row.form, **row.says, **counts})
+    parsed = ParsedLine(**{"form": row.program, **row.says, **counts})
     values, evaluated = printed_values(said.get("values") or "")
     values |= pairs((said.get("pairs") or "").replace("\tTrain-", "\t"))
+    if loss := said.get("loss"):
+        values["loss"] = float(loss)
     if row.kind == "result":
         return ParsedLine(
-            form=row.form,
+            form=row.program,
             evaluated=metrics_of(values | evaluated),
             evaluated_epoch=parsed.epoch,
             epoch_as_printed=parsed.epoch_as_printed,

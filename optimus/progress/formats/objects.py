@@ -2,8 +2,9 @@
 
 ``{"step": 5, "loss": "0.25"}`` (Katib's form), ``train | {"epoch": 1, "train_loss": "5.9"}``
 (fairseq), ``{"name": "loss", "data": {"step": 1, "value": 1.9}}``, ``{"key": "eval_accuracy",
-"value": 0.7, "metadata": {"epoch_num": 4}}`` (MLLOG). What is in a list is not read. An object
-without a loss or metric is none of the training's (settings)."""
+"value": 0.7, "metadata": {"epoch_num": 4}}`` (MLLOG). Of a list only records that name their value
+are read: ``"metrics": [{"name": "loss", "value": 0.5}]``. An object without a loss or metric is
+none of the training's (settings)."""
 
 import re
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Final
 
 from optimus.progress.metric_names import EVALUATION_WORDS, describe, metrics_of
 from optimus.progress.named import by_label, kind_of, read_named
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, evaluation
 from optimus.progress.printed_values import BAR, NUMBER, Place, number_of, place_in
 
 MARKERS: Final = ("{'", '{"', "{ ")
@@ -23,7 +24,8 @@ _TOKEN: Final = re.compile(
 )
 _BEFORE: Final = re.compile(r"([A-Za-z_]\w{0,63}):\s{0,4}$")
 _NUMBER_ALONE: Final = re.compile(r"\s{0,8}\[?(\d{1,15})\]?\s{0,4}:?\s{0,4}")
-_MOST_DEEP: Final = 8
+_LISTED: Final = re.compile(r"\[\{[^\[\]]{1,2000}\}\s{0,8}\]")
+_RECORD: Final = re.compile(r"\{[^{}]{1,500}\}")
 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
@@ -31,18 +33,26 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     begin = _BEGINNING.search(text, 0, 120)
     if begin is None or "Namespace(" in text:
         return None
+    if "[{" in text:
+        text = _LISTED.sub(_as_object, text)
     given, texts = content(text, begin.start())
     is_result = "global_step" in given and text.startswith("{'")  # as Estimator returns it
     if is_result or _EVALUATED.search(text, 0, begin.start()):
-        return ParsedLine(
-            evaluated=_numbers(given), evaluated_epoch=place_in(text).epoch, epoch_as_printed=True
-        )
+        return evaluation(_numbers(given), place_in(text).epoch) or ParsedLine()
     if "train_runtime" in given:
         return ParsedLine()  # the summary at the end, with the mean loss of the whole run
     before = _BEFORE.search(text, 0, begin.start())
     given = by_label(given, texts, before[1] if before else "")
     place = partial(_place_before, text, begin.start())
     return _placed(read_named(_plainly(given), options, before=place), options)
+
+
+def _as_object(listed: re.Match[str]) -> str:
+    given: dict[str, str] = {}
+    for record in _RECORD.findall(listed[0]):
+        given |= by_label(*content(record, 0))
+    pairs = [f'"{name}": {number}' for name, number in given.items() if describe(name).is_metric]
+    return f"{{{', '.join(pairs)}}}" if pairs else listed[0]
 
 
 def _numbers(given: dict[str, str]) -> dict[str, float]:
@@ -65,9 +75,7 @@ def _placed(parsed: ParsedLine | None, options: LogFormatOptions) -> ParsedLine 
     # Without a position and a loss it is a result: {'exact_match': 81.3, 'f1': 88.6}.
     described = [describe(name) for name in parsed.values]
     known = all(each.rises for each in described if each.is_metric)
-    return (
-        ParsedLine(evaluated={**parsed.evaluated, **metrics_of(parsed.values)}) if known else None
-    )
+    return evaluation({**parsed.evaluated, **metrics_of(parsed.values)}) if known else None
 
 
 def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:
@@ -77,7 +85,7 @@ def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:
     outer: list[str | None] = []
     for match in _TOKEN.finditer(text, begin):
         name, number, word, opens, bracket = match[2], match[4], match[6], match[7], match[8]
-        is_read = len(outer) <= _MOST_DEEP and None not in outer
+        is_read = len(outer) <= 8 and None not in outer
         if name is None or opens:
             bracket = opens or bracket
             if bracket == "[":

@@ -1,4 +1,4 @@
-"""What programs print of the whole run at its top: arguments, numbers of steps and epochs.
+"""Settings that programs print at the top of a run: arguments, numbers of steps and epochs.
 
 ``Namespace(batch_size=128, lr=0.1, lr_decay_epoch='100,150', num_epochs=200, ...)``, a dictionary
 of arguments, the command line (``train.py --num-epochs 200 --lr-decay-epoch 100,150``), one setting
@@ -140,7 +140,7 @@ def of_command(command: str) -> Declared:
 
 
 def of_arguments(given: Mapping[str, str]) -> Declared | None:
-    """What a program's arguments, by name with ``_`` for ``-``, say of the run, if anything."""
+    """Return what arguments, by name with ``_`` for ``-``, say of the run, if anything."""
     mode = next((shape for name in _NAMES["mode"] if (shape := _shape(given.get(name, "")))), None)
     drops = next((given[name] for name in _NAMES["drops"] if given.get(name)), "")
     places = tuple(float(each) for each in re.findall(r"\d{1,9}(?:\.\d+)?", drops))
@@ -169,9 +169,8 @@ def _shape(name: str) -> str | None:
 
 def _number(given: Mapping[str, str], names: tuple[str, ...]) -> float | None:
     texts = (given[name] for name in names if name in given)
-    found = next((text for text in texts if _REAL.fullmatch(text)), None)
-    value = None if found is None else float(found)
-    return value if value is not None and 0 < value < 1e15 else None
+    value = float(next((text for text in texts if _REAL.fullmatch(text)), 0))
+    return value if 0 < value < 1e15 else None
 
 
 def _whole(given: Mapping[str, str], names: tuple[str, ...]) -> int | None:

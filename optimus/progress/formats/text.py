@@ -1,22 +1,18 @@
 """Lines in free text and of pairs: a position, then names and numbers.
 
 ``Epoch 3 iteration 250/3981: training loss 0.110``, ``Epoch: [0][10/5005] Loss 6.9 (7.0)``,
-``| epoch 1 | 200/2983 batches | lr 20.0 | loss 7.6``, ``Step 100: loss = 0.5``,
-``epoch=3 step=1200 loss=0.41``, ``loss = 2.3, step = 100 (0.500 sec)``,
 ``Epoch 3:  50%|###   | 235/469 [00:05<00:05, 45.3it/s, loss=0.25]``,
-``[10]\\ttrain-rmse:0.20\\teval-rmse:0.30``. Of COCO's table of average precisions those over all
-areas are read. A line counts if it has a loss or a known metric. With an epoch and no position
-within it, its values may be those of the whole epoch: the log decides."""
+``[10]\\ttrain-rmse:0.20\\teval-rmse:0.30``. A line counts with a loss or a known metric. Beside
+an epoch alone, its values may be those of the whole epoch: the log decides."""
 
 import re
 from typing import Final
 
 from optimus.progress.metric_names import describe, line_names, metrics_of
 from optimus.progress.named import line_at
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, positive
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, evaluation
 from optimus.progress.printed_values import (
     BAR,
-    NUMBER,
     Place,
     place_in,
     printed_speed,
@@ -24,11 +20,6 @@ from optimus.progress.printed_values import (
 )
 
 MARKERS: Final = ("",)
-_LOSS_AT: Final = re.compile(
-    r"\bloss\b[^:=]{0,60}\b(?:at|after|for|of|in) (?:the )?(step|iteration|epoch) (\d{1,15})"
-    rf"\s?[:=]\s?({NUMBER})",
-    re.IGNORECASE,
-)
 _BEGINNING: Final = (
     r"^[\W_]{0,20}(?:(?:starting|start(?: of)?|begin(?:ning)?|training|running|train|now)"
     r"[\s:|\]]{1,4})?"
@@ -39,19 +30,15 @@ _HEADER: Final = re.compile(
     re.IGNORECASE,
 )
 _STEP_HEADER: Final = re.compile(
-    rf"{_BEGINNING}(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:#=\[]{{0,16}}(\d{{1,15}})"
-    r"(?![\d.,]*\d|/\d{1,15}/)",
+    rf"{_BEGINNING}(?:(?:global|training|comm(?:unication)?)[_ ]?){{0,2}}"
+    r"(?:(?:step|iter(?:ation)?|round)[\s:#=\[]{0,16}(\d{1,15})(?![\d.,]*\d|/\d{1,15}/)"
+    r"|batch[\s:#=\[]{0,16}\d{1,15}\s?/\s?\d)",
     re.IGNORECASE,
 )
 _GLOBAL_STEP: Final = re.compile(r"--\sGLOBAL_STEP: (\d{1,15})$")
 """``--> TIME: ... -- STEP: 24/405 -- GLOBAL_STEP: 2600``."""
 _EPOCH_HEADER: Final = re.compile(
     rf"{_BEGINNING}(?:epoch[\s:#=\[]{{0,16}}\d|\d{{1,9}}(?:\s?/\s?\d{{1,9}})?\s?epoch\b)",
-    re.IGNORECASE,
-)
-_RATE: Final = re.compile(
-    r"\b(?:set|chang\w{1,3}|reduc\w{1,3}|decay\w{0,3}|updat\w{1,3})\b.{0,20}\blearning[ _-]rate\b"
-    rf".{{0,40}}?(?:to|:|=)\s?({NUMBER})|^learning rate\b.{{0,40}}? ({NUMBER})$",
     re.IGNORECASE,
 )
 _SUMMARY: Final = re.compile(
@@ -69,7 +56,6 @@ _COCO: Final = re.compile(
 )
 """The table of the COCO evaluation, which has a line for each metric."""
 _COCO_NAMES: Final = {"0.50:0.95": "AP", "0.50": "AP50", "0.75": "AP75"}
-_DARKNET: Final = re.compile(rf"\s{{0,8}}(\d{{1,15}}): ({NUMBER}), {NUMBER} avg(?: loss)?, ")
 _WHOLE: Final = re.compile(r"^train(?:ing)?\b(?! step)", re.IGNORECASE)
 _CHECKPOINT: Final = re.compile(r"\bcheckpoint(?:_step)?=(\d{1,15})\b")
 _SPEEDS: Final = ("samples_per_sec", "samples_per_second", "examples/sec")
@@ -83,42 +69,21 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one line without its prefix; ``None`` where it says nothing that is known."""
     if text[:1] == "{":
         return None
-    fixed = _fixed(text, options)
+    fixed = _fixed(text)
     if fixed is not None or _SUMMARY.match(text) or any(dump in text for dump in _DUMPS):
         return fixed
     return _free(text, options)
 
 
-def _fixed(text: str, options: LogFormatOptions) -> ParsedLine | None:
+def _fixed(text: str) -> ParsedLine | None:
     """Lines of a few fixed forms."""
-    if "earning" in text and (match := _RATE.search(text)):
-        return ParsedLine(learning_rate=positive(float(match[1] or match[2])))
     if match := _HEADER.search(text):
-        return header(int(match[1]), int(match[2]) if match[2] else None)
-    if " rate, " in text and (match := _DARKNET.match(text)):
-        parsed = ParsedLine(step=int(match[1]))
-        return parsed.with_values({"loss": float(match[2])}, options.loss_metric)
-    if "oss" in text and (match := _LOSS_AT.search(text)):
-        return _loss_at(match, options)
+        # Where epochs count from 0, the last one is the total.
+        last = int(match[2]) if match[2] else None
+        return ParsedLine(epoch=int(match[1]), epoch_as_printed=True, last_epoch=last or None)
     if "(AP) @[" in text and (match := _COCO.search(text)):
         return ParsedLine(evaluated={_COCO_NAMES[match[1]]: float(match[2])})
     return None
-
-
-def header(epoch: int, last: int | None) -> ParsedLine:
-    """The line that begins an epoch; where they count from 0, the last one is the total."""
-    return ParsedLine(epoch=epoch, epoch_as_printed=True, last_epoch=last or None)
-
-
-def _loss_at(match: re.Match[str], options: LogFormatOptions) -> ParsedLine:
-    number, values = int(match[2]), {"loss": float(match[3])}
-    if match[1].lower() == "epoch":
-        parsed = ParsedLine(
-            epoch=number, epoch_as_printed=True, epoch_ended=True, end_is_doubtful=True
-        )
-    else:
-        parsed = ParsedLine(step=number)
-    return parsed.with_values(values, options.loss_metric)
 
 
 def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
@@ -141,11 +106,11 @@ def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
     is_of_epoch = place.is_epoch and names.of_training
     if not (is_metric or is_of_epoch or options.loss_metric in values):
         # An evaluation; its batches are not the training's.
-        return _evaluation(evaluated, place)
+        return evaluation(evaluated, place.epoch) or _place_alone(text, values, options)
     if not place.is_placed and _WHOLE.search(text) is None:
         alone = {name: values[name] for name in values if _EVALUATED_ONLY.fullmatch(name)}
         if alone:
-            return _evaluation(alone, place)
+            return evaluation(alone, place.epoch)
     return _of(place, values, evaluated, text, options)
 
 
@@ -172,12 +137,6 @@ def _speed(values: dict[str, float]) -> float | None:
     return next((values[name] for name in _SPEEDS if name in values), None)
 
 
-def _evaluation(values: dict[str, float], place: Place) -> ParsedLine | None:
-    if not values:
-        return None
-    return ParsedLine(evaluated=values, evaluated_epoch=place.epoch, epoch_as_printed=True)
-
-
 def _place_alone(
     text: str, values: dict[str, float], options: LogFormatOptions
 ) -> ParsedLine | None:
@@ -192,6 +151,14 @@ def _place_alone(
         parsed.samples_per_second = speed
         parsed.saved = SavedCheckpoint(step=int(saved[1])) if saved else None
         return parsed
+    if place.batch is not None and place.in_steps and not place.loose:
+        return ParsedLine(
+            epoch=place.epoch,
+            epoch_as_printed=True,
+            heading=place.batch,
+            batches=place.batches or 0,
+            declared=place.declared,
+        )
     if heading:
         return ParsedLine(heading=int(heading[1]), declared=place.declared)
     if place.epoch is None or not _EPOCH_HEADER.match(text):

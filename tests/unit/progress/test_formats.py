@@ -5,6 +5,7 @@ import math
 import pytest
 
 from optimus.progress.formats import parse_line
+from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, clean
 from optimus.progress.types import Declared
 from tests.cases import cases
@@ -53,7 +54,7 @@ MXNET = {
     ),
     "Gluon with an error rate only, which is no loss": (
         "INFO:root:Epoch[7] Batch [49]\tSpeed: 165.4 samples/sec\ttop1-err=0.3\tlr=0.01",
-        {"epoch": 7, "batch": 50, "loss": None, "metrics": ("top1-err", "lr")},
+        {"epoch": 7, "batch": 50, "loss": None, "beside": (("top1-err", describe("top1-err")),)},
     ),
     "MXNet's schedulers, a change of the learning rate": (
         "INFO:root:Update[881]: Change learning rate to 1.00000e-02",
@@ -103,7 +104,7 @@ MXNET = {
     ),
     "GluonNLP pre-training by steps, two losses and no total, which is their sum": (
         "[step 250]\tmlm_loss=7.88\tmlm_acc=2.5\tnsp_loss=0.69\tthroughput=12.3K tks/s\tlr=0.1",
-        {"step": 250, "loss": 8.57, "metrics": ("mlm_loss", "mlm_acc", "nsp_loss", "lr")},
+        {"step": 250, "loss": 8.57},
     ),
     "Module, training metric at the end of an epoch": (
         "Epoch[2] Train-cross-entropy=2.308108",
@@ -187,7 +188,6 @@ KERAS = {
             "batches": 70,
             "epoch_ended": False,
             "loss": 0.4,
-            "metrics": ("loss", "accuracy"),
         },
     ),
     "Keras 3, a bar in colours": (
