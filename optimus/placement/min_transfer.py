@@ -1,7 +1,7 @@
 """The least transfer time, then the fewest servers (Optimus, section 4.2).
 
 Minimises what Theorem 1 minimises, the largest per-server transfer time: the larger of
-(S/p)(w - w_k)/B over servers that hold a PS and (S/p)(p - p_k)/b over servers that hold a worker.
+(S/p)(w - w_k)/B over servers that hold a PS and (S/p)(p - p_k)/B over servers that hold a worker.
 The time depends on the plan only through the fewest workers beside any PS and the fewest PSs beside
 any worker, so:
 
@@ -17,9 +17,7 @@ those that hold most workers and those that hold most PSs are considered. That a
 is often known without a search, by the dual of the sums (``GroupTable.might_fit``).
 """
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -53,21 +51,6 @@ _ROUNDING: Final = 1e-6
 
 _STEP_STATES: Final = 1000
 """As many states as a step without any would take the time of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """What a transfer takes: S bytes of parameters, B and b bytes a second at a PS and at a
-    worker."""
-
-    parameter_bytes: float = 1.0
-    ps_bandwidth: float = 1.0
-    worker_bandwidth: float = 1.0
-
-    def seconds(self, ps: int, missing_workers: int, missing_ps: int) -> float:
-        """Per-step transfer time of a server that lacks this many of the job's workers and PSs."""
-        share = self.parameter_bytes / max(ps, 1)
-        return share * max(missing_workers / self.ps_bandwidth, missing_ps / self.worker_bandwidth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,47 +144,30 @@ class Level(NamedTuple):
     ps: int
 
 
-class Levels:
-    """The distinct transfer times of a gang, least first; the last demands nothing."""
+class Levels(NamedTuple):
+    """The transfer times of a gang, least first, in units of S/(p B); the last demands nothing."""
 
-    def __init__(self, ps: int, workers: int, transfer: Transfer) -> None:
-        self._ps, self._workers = ps, workers
-        # A gang of one type sends nothing between its servers: there is one time.
-        together = ps > 0 < workers
-        self._by_workers = [
-            transfer.seconds(ps, missing, 0) for missing in range(workers + 1 if together else 1)
-        ]
-        self._by_ps = [
-            transfer.seconds(ps, 0, missing) for missing in range(ps + 1 if together else 1)
-        ]
-        self.times = sorted({*self._by_workers, *self._by_ps})
+    ps: int
+    workers: int
 
-    def __len__(self) -> int:
-        return len(self.times)
+    @property
+    def last(self) -> int:
+        """The number of the last; a gang of one type sends nothing between its servers."""
+        return max(self) if self.ps and self.workers else 0
 
-    def __getitem__(self, number: int) -> Level:
-        if len(self.times) == 1:
+    def demand(self, number: int) -> Level:
+        """Return what the transfer time of this number demands."""
+        if self.last == 0:
             return Level(0, 0)
-        time = self.times[number]
-        return Level(
-            self._workers + 1 - bisect_right(self._by_workers, time),
-            self._ps + 1 - bisect_right(self._by_ps, time),
-        )
+        return Level(max(self.workers - number, 0), max(self.ps - number, 0))
 
     def of(self, servers: list[Server]) -> int:
         """The number of a plan's transfer time."""
-        if len(self.times) == 1:
+        if self.last == 0:
             return 0
-        workers = min((each.workers for each in servers if each.ps), default=self._workers)
-        ps = min((each.ps for each in servers if each.workers), default=self._ps)
-        time = max(self._by_workers[self._workers - workers], self._by_ps[self._ps - ps])
-        return bisect_left(self.times, time)
-
-
-@lru_cache(maxsize=1024)
-def levels_of(ps: int, workers: int, transfer: Transfer) -> Levels:
-    """The transfer times of a gang; many gangs are alike."""
-    return Levels(ps, workers, transfer)
+        workers = min((each.workers for each in servers if each.ps), default=self.workers)
+        ps = min((each.ps for each in servers if each.workers), default=self.ps)
+        return max(self.workers - workers, self.ps - ps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,10 +321,10 @@ def _fewest(values: Integers, sizes: Integers, wanted: int) -> int:
 def might_improve(groups: GroupTable, levels: Levels, known: list[Server]) -> bool:
     """Whether sums allow a plan with less transfer time, or with fewer servers at this time."""
     number = levels.of(known)
-    if number and groups.is_conceivable(levels[number - 1]):
+    if number and groups.is_conceivable(levels.demand(number - 1)):
         return True
     return len(known) > groups.fewest_servers() and groups.is_conceivable(
-        levels[number], len(known) - 1
+        levels.demand(number), len(known) - 1
     )
 
 
@@ -377,10 +343,12 @@ def min_transfer_spread(
     """
     most = considered_servers(table.ps.count, table.workers.count, known)
     search = _Search(table, most, bounded=known is not None)
-    best, high = known, len(levels) - 1
+    best, high = known, levels.last
     if known is None:
         # The last level demands nothing. If even that fails, the gang does not fit.
-        best = search.plan(levels[high]) if groups.is_conceivable(levels[high]) else None
+        best = (
+            search.plan(levels.demand(high)) if groups.is_conceivable(levels.demand(high)) else None
+        )
         if best is None:
             return None
     else:
@@ -388,13 +356,13 @@ def min_transfer_spread(
     low = 0
     while low < high:
         middle = (low + high) // 2
-        level = levels[middle]
+        level = levels.demand(middle)
         found = search.plan(level) if groups.is_conceivable(level) else None
         if found is None:
             low = middle + 1
         else:
             best, high = found, min(middle, levels.of(found))
-    return best if best is None else _on_fewer(search, groups, levels[high], best)
+    return best if best is None else _on_fewer(search, groups, levels.demand(high), best)
 
 
 def _on_fewer(

@@ -10,7 +10,7 @@ and the rest is placed around them.
 
 import heapq
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
@@ -32,9 +32,7 @@ from optimus.placement.gang import (
 )
 from optimus.placement.min_transfer import (
     Levels,
-    Transfer,
     considered_servers,
-    levels_of,
     might_improve,
     min_transfer_spread,
 )
@@ -58,10 +56,8 @@ largest of them."""
 
 @dataclass(frozen=True, slots=True)
 class Theorem1:
-    """The placement rule of the paper. ``transfer`` weighs plans on unequal nodes; all its figures
-    are equal by default. ``preferences`` hold for ``place`` alone."""
+    """The placement rule of the paper. ``preferences`` hold for ``place`` alone."""
 
-    transfer: Transfer = field(default_factory=Transfer)
     preferences: NodePreferences | None = None
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
@@ -94,7 +90,7 @@ class Theorem1:
     ) -> Assignment | None:
         """A node for every replica, if the gang fits. Takes nothing in the end."""
         # 1. While there are empty nodes, most jobs fit on a few of them, and no search is needed.
-        servers = _on_equal_nodes(request, capacity, None if evenly else self.transfer)
+        servers = _on_equal_nodes(request, capacity, evenly=evenly)
         # 2. The best plan. Sums refuse most gangs that do not fit, before the slow search for an
         # uneven plan; the search for an even one is as fast as the sums.
         if servers is None:
@@ -113,7 +109,7 @@ class Theorem1:
         """Plans for PSs and workers, the best first, then even ones; with ``evenly`` only these."""
         request = nodes.request
         p, w = request.ps.total, request.workers.total
-        levels = levels_of(p, w, self.transfer)
+        levels = Levels(p, w)
         if p + w == 0:
             yield _Plan(0, [])
             return
@@ -344,10 +340,8 @@ class _Split(NamedTuple):
         )
 
 
-def _on_equal_nodes(
-    request: Request, capacity: Capacity, transfer: Transfer | None
-) -> list[Server] | None:
-    """The best plan, without ``transfer`` the even spread, on nodes of the roomiest class, where no
+def _on_equal_nodes(request: Request, capacity: Capacity, *, evenly: bool) -> list[Server] | None:
+    """The best plan, with ``evenly`` the even spread, on nodes of the roomiest class, where no
     others come into question.
 
     That is so if the class has most of every resource, alone has most of the dominant one, so that
@@ -363,7 +357,7 @@ def _on_equal_nodes(
     number, free = roomiest
     ps, workers = request.ps, request.workers
     gang = (ps.total, ps.amount), (workers.total, workers.amount)
-    counts = _even_counts(*gang, free) if transfer is None else _best_counts(*gang, free, transfer)
+    counts = (_even_counts if evenly else _best_counts)(*gang, free)
     if counts is None or len(counts) > capacity.class_sizes[number]:
         return None
     rows = capacity.first_rows(number, len(counts))
@@ -390,7 +384,7 @@ def _even_counts(
 
 @lru_cache(maxsize=4096)
 def _best_counts(
-    ps: tuple[int, Vector], workers: tuple[int, Vector], free: Vector, transfer: Transfer
+    ps: tuple[int, Vector], workers: tuple[int, Vector], free: Vector
 ) -> tuple[tuple[int, int], ...] | None:
     """The same for the plan with the least transfer time, then the fewest servers; of equally good
     ones the even spread."""
@@ -399,7 +393,7 @@ def _best_counts(
     if counts is None or len(counts) == 1 or p + w <= 2:
         return counts
     even = [Server(at, *each) for at, each in enumerate(counts)]
-    groups, levels = equal_servers(ps, workers, free, p + w), levels_of(p, w, transfer)
+    groups, levels = equal_servers(ps, workers, free, p + w), Levels(p, w)
     if not might_improve(groups, levels, even):
         return counts
     table = groups.table.take(np.zeros(considered_servers(p, w, even), dtype=np.int64))
