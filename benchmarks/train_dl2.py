@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.gym import SlotTrace, mean_slots, with_errors
 from benchmarks.learning import Adam, Lesson, MakeTrace, improve
 from benchmarks.lessons import SETTING, trace_of_testbed
-from optimus.allocation.scorer import FEATURES, Learned, Scorer, Values
+from optimus.allocation.scorer import FEATURES, LearnedScorer, Scorer, Values
 from optimus.cli.arguments import whole_number
 from optimus.cli.executors import Map, add_executor_arguments, executor
 from optimus.policies.dl2 import Dl2Policy
@@ -85,7 +85,7 @@ def lesson_trace(seed: int) -> SlotTrace:
 class Training:
     """Weights while they are learned. Moments of Adam begin anew where training is resumed."""
 
-    learned: Learned
+    learned: LearnedScorer
     adam: Adam = field(default_factory=lambda: Adam(_RATE))
 
     def step(self, run: Map[Any, Any]) -> None:
@@ -96,7 +96,7 @@ class Training:
         lessons = [Lesson(lesson_trace, trace, before.scorer, draw) for draw in draws]
         episodes = tuple(run(Lesson.play, lessons))
         seen = np.concatenate([each for episode in episodes for each in episode.features])
-        self.learned = Learned(
+        self.learned = LearnedScorer(
             improve(before.scorer, episodes, self.adam),
             np.minimum(before.low, seen.min(axis=0)),
             np.maximum(before.high, seen.max(axis=0)),
@@ -108,12 +108,14 @@ class Training:
 
 def _begun(options: argparse.Namespace) -> Training:
     if options.resume is not None:
-        return Training(Learned.load(str(options.resume)))
+        return Training(LearnedScorer.load(str(options.resume)))
     nothing = np.zeros(len(FEATURES))
-    return Training(Learned(Scorer.drawn(options.seed), nothing, nothing, SETTING, options.seed, 0))
+    return Training(
+        LearnedScorer(Scorer.drawn(options.seed), nothing, nothing, SETTING, options.seed, 0)
+    )
 
 
-def _write(learned: Learned, file: Path) -> None:
+def _write(learned: LearnedScorer, file: Path) -> None:
     """Whole or not at all."""
     beside = file.with_name(f".{file.name}.part")
     with beside.open("wb") as opened:
@@ -124,7 +126,7 @@ def _write(learned: Learned, file: Path) -> None:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Comparison:
     make: MakeTrace
-    learned: Learned
+    learned: LearnedScorer
 
     def ratio(self, seed: int) -> float:
         """The mean completion time divided by that of `optimus`."""
@@ -132,7 +134,7 @@ class _Comparison:
         return mean_slots(trace, Dl2Policy(self.learned, usual)) / mean_slots(trace, usual)
 
 
-def _compared(learned: Learned, run: Map[Any, Any]) -> Values:
+def _compared(learned: LearnedScorer, run: Map[Any, Any]) -> Values:
     """Trace by trace, in traces that were not trained on."""
     return np.array(list(run(_Comparison(trace_of_testbed, learned).ratio, _COMPARED)))
 

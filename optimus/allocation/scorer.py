@@ -4,7 +4,7 @@ It is shared by all jobs, as that of DL2 is (TPDS 32(8), 2021). It reads nine fe
 and the mean of those of the others, and answers with the logarithm of a weight. With a last layer
 of 0 every weight is 1, which leaves all as the policy decides that is weighed. The features are of
 forecasts at the counts of that policy. Only numpy is used; the gradient is worked out by hand.
-``Learned`` are weights as they are kept, with the range in which they were learned.
+``LearnedScorer`` are weights as they are kept, with the range in which they were learned.
 """
 
 import hashlib
@@ -160,7 +160,7 @@ def _content(file: str | IO[bytes]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
+class LearnedScorer:
     """Weights, and where they come from."""
 
     scorer: Scorer

@@ -342,7 +342,7 @@ def min_transfer_spread(
     ``known`` where none is better than this; ``None`` where the gang does not fit at all.
     """
     most = considered_servers(table.ps.count, table.workers.count, known)
-    search = _Search(table, most, bounded=known is not None)
+    search = _LevelSearch(table, most, bounded=known is not None)
     best, high = known, levels.last
     if known is None:
         # The last level demands nothing. If even that fails, the gang does not fit.
@@ -366,7 +366,7 @@ def min_transfer_spread(
 
 
 def _on_fewer(
-    search: "_Search", groups: GroupTable, level: Level, best: list[Server]
+    search: "_LevelSearch", groups: GroupTable, level: Level, best: list[Server]
 ) -> list[Server]:
     """The plan on the fewest servers that meets the level."""
     fewest = groups.fewest_servers()
@@ -375,7 +375,7 @@ def _on_fewer(
     return search.plan(level, len(best) - 1, fewest) or best
 
 
-class _Options(NamedTuple):
+class _ServerOptions(NamedTuple):
     """What one server can hold at a level: the most workers without a PS and beside 1, 2, ... PSs;
     and how many workers it holds at least in both cases."""
 
@@ -390,11 +390,11 @@ class _Step(NamedTuple):
     """One server: for each state the number of its PSs, -1 where it is unused."""
 
     at: int
-    options: _Options
+    options: _ServerOptions
     choice: Integers
 
 
-class _Search:
+class _LevelSearch:
     """The servers that are considered, those with bound replicas first."""
 
     def __init__(self, table: ServerTable, most: int, *, bounded: bool) -> None:
@@ -463,7 +463,7 @@ class _Search:
         states = (w // unit + 1) * ((most_servers or 0) + 1) * (p + 1) * (self._most_ps + 1)
         return unit if states <= _EXACT_STATES else 0
 
-    def _options(self, at: int, level: Level) -> _Options:
+    def _options(self, at: int, level: Level) -> _ServerOptions:
         beside, bound = self._beside[at], self._bound_workers[at]
         alone = int(beside[0]) if level.ps == 0 else _NEVER
         with_ps = beside[1 : self._most_ps + 1].copy()
@@ -475,7 +475,7 @@ class _Search:
         possible = np.flatnonzero(with_ps > _NEVER)
         with_ps = with_ps[: 1 + int(possible.max(initial=-1))]
         least = max(level.workers, bound)
-        return _Options(at >= self._must, alone, with_ps, bound, least)
+        return _ServerOptions(at >= self._must, alone, with_ps, bound, least)
 
     def _advance(
         self, most: Integers, at: int, level: Level, unit: int, *, counted: bool

@@ -72,7 +72,7 @@ def place_by_rules(
     if problem is not None:
         return does_not_fit_because(gang, problem)
     for each in _with_options(gang, surroundings, capacity):
-        found = _Search(gang, each, capacity).place(unruled)
+        found = _RuleSearch(gang, each, capacity).place(unruled)
         if found is not None:
             return found
     plain = unruled(gang, capacity)
@@ -220,7 +220,7 @@ class _Spread:
 
 
 @dataclass(eq=False, slots=True)
-class _Group:
+class _ReplicaGroup:
     """Unbound replicas that are alike: of one role, with the same requests, rules and selectors
     that match them."""
 
@@ -243,7 +243,7 @@ class _Group:
     """The rows that have every label that its affinity and spread name."""
 
     spread: list[_Spread] = field(default_factory=list)
-    conflicting: list["_Group"] = field(default_factory=list)
+    conflicting: list["_ReplicaGroup"] = field(default_factory=list)
     """Groups that cannot share a node with it, for a host port."""
 
     taken: Integers | None = None
@@ -264,7 +264,7 @@ class _Group:
 # --- the search
 
 
-class _Search:
+class _RuleSearch:
     """One gang on one capacity index."""
 
     def __init__(
@@ -330,11 +330,11 @@ class _Search:
         return all(self._is_bound_in_order(order, rows) for order in orders)
 
     def _is_bound_in_order(
-        self, groups: Sequence[_Group], rows: Mapping[int, Sequence[int]]
+        self, groups: Sequence[_ReplicaGroup], rows: Mapping[int, Sequence[int]]
     ) -> bool:
         """Return whether all are bound where each round tries the groups in this order."""
         waiting = [(group, row) for group in groups for row in rows[id(group)]]
-        done: list[tuple[_Group, int]] = []
+        done: list[tuple[_ReplicaGroup, int]] = []
         progress = True
         while waiting and progress:
             progress, left = False, []
@@ -352,7 +352,7 @@ class _Search:
 
     # --- groups and what concerns them
 
-    def _grouped(self) -> list[_Group]:
+    def _grouped(self) -> list[_ReplicaGroup]:
         """The unbound replicas in groups; one that asks for what no node has may use no row."""
         terms = sorted(
             {term for m in self._gang.unbound for term in (m.rules or NO_RULES).anti_affinity},
@@ -363,7 +363,7 @@ class _Search:
             key=repr,
         )
         self._asked = [*(Selection((term.selector,)) for term in terms), *selections]
-        groups: dict[object, _Group] = {}
+        groups: dict[object, _ReplicaGroup] = {}
         matched: dict[object, tuple[bool, ...]] = {}
         for member in sorted(self._gang.unbound, key=lambda each: (each.role, each.index)):
             if member.labels not in matched:
@@ -379,7 +379,7 @@ class _Search:
             if amount is None:
                 amount = (0,) * len(self._capacity.resources)
                 static[:] = False
-            groups[key] = _Group(member.role, [member], amount, rules, signature, static)
+            groups[key] = _ReplicaGroup(member.role, [member], amount, rules, signature, static)
         return list(groups.values())
 
     def _matches(self, selection: Selection, member: Member) -> bool:
@@ -394,7 +394,7 @@ class _Search:
             if self._matches(Selection((term.selector,)), member)
         )
 
-    def _prepare(self, groups: list[_Group]) -> None:
+    def _prepare(self, groups: list[_ReplicaGroup]) -> None:
         """Connect the groups with what is counted, for their own rules and for one another's."""
         for group in groups:
             self._prepare_affinity(group)
@@ -423,7 +423,7 @@ class _Search:
             np.zeros(len(self._nodes), dtype=np.int64),
         )
 
-    def _prepare_affinity(self, group: _Group) -> None:
+    def _prepare_affinity(self, group: _ReplicaGroup) -> None:
         rules = group.rules
         group.anti = [
             self._tally(Selection((term.selector,)), term.topology_key)
@@ -435,7 +435,7 @@ class _Search:
             group.may_be_first = group.matched[self._asked.index(together)]
             group.labelled = self._labelled(term.topology_key for term in rules.affinity)
 
-    def _prepare_repelling(self, term: AffinityTerm, groups: Sequence[_Group]) -> None:
+    def _prepare_repelling(self, term: AffinityTerm, groups: Sequence[_ReplicaGroup]) -> None:
         """A replica with an anti-affinity keeps those that it selects away, as they keep it."""
         owners = _Tally(self._domain(term.topology_key))
         for group in groups:
@@ -469,7 +469,7 @@ class _Search:
                     known.add(self._capacity.row_of[node], count)
         return known
 
-    def _spread(self, group: _Group, constraint: SpreadConstraint) -> _Spread:
+    def _spread(self, group: _ReplicaGroup, constraint: SpreadConstraint) -> _Spread:
         member, rules = group.members[0], group.rules
         eligible = self._labelled(each.topology_key for each in rules.spread)
         constraints = member.spec.constraints
@@ -559,7 +559,7 @@ class _Search:
 
     # --- one step
 
-    def _allowed(self, group: _Group) -> Mask:
+    def _allowed(self, group: _ReplicaGroup) -> Mask:
         """The rows that the group's next replica may go to."""
         mask = group.static.copy()
         for column, asked in enumerate(group.amount):
@@ -579,7 +579,7 @@ class _Search:
             mask &= spread.allows()
         return mask
 
-    def _take(self, group: _Group, row: int, sign: int) -> None:
+    def _take(self, group: _ReplicaGroup, row: int, sign: int) -> None:
         """Put a replica of a group on a row, or take it away again (``sign`` -1)."""
         self._free[row] -= sign * np.array(group.amount, dtype=np.int64)
         self._counts[group.role][row] += sign
@@ -591,7 +591,7 @@ class _Search:
             if other.taken is not None:
                 other.taken[row] += sign
 
-    def _best(self, group: _Group, rows: Integers) -> int:
+    def _best(self, group: _ReplicaGroup, rows: Integers) -> int:
         """The row, of these, for the group's next replica."""
         pods = sum((tally.by_row()[rows] for tally in group.evened), np.zeros_like(rows))
         order = np.lexsort(
@@ -609,10 +609,10 @@ class _Search:
 
     # --- many steps
 
-    def _pass(self, order: Sequence[_Group]) -> dict[int, list[int]] | None:
+    def _pass(self, order: Sequence[_ReplicaGroup]) -> dict[int, list[int]] | None:
         """The rows of every replica, by the ``id`` of its group, where each finds one; takes
         nothing."""
-        taken: list[tuple[_Group, int]] = []
+        taken: list[tuple[_ReplicaGroup, int]] = []
         while (step := self._next(order)) is not None:
             self._take(*step, 1)
             taken.append(step)
@@ -622,7 +622,7 @@ class _Search:
             self._take(group, row, -1)
         return rows if len(taken) == len(self._gang.unbound) else None
 
-    def _next(self, order: Sequence[_Group]) -> tuple[_Group, int] | None:
+    def _next(self, order: Sequence[_ReplicaGroup]) -> tuple[_ReplicaGroup, int] | None:
         """The group whose turn it is, and the row: the first that has any."""
         for group in order:
             if group.placed == len(group.members):

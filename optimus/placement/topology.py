@@ -162,7 +162,7 @@ class _Partition:
         return found
 
 
-class _Part(NamedTuple):
+class _DomainPart(NamedTuple):
     """The capacity of one domain, as of a version."""
 
     capacity: Capacity
@@ -179,7 +179,7 @@ class _Divided:
         self._version = 0
         self._changed_at = np.zeros(len(capacity.nodes), dtype=np.int64)
         self._partitions: dict[_Key, _Partition] = {}
-        self._parts: dict[tuple[_Key, int], _Part] = {}
+        self._parts: dict[tuple[_Key, int], _DomainPart] = {}
 
     def update(self) -> None:
         """Take over what has changed."""
@@ -210,7 +210,7 @@ class _Divided:
             part, rows = known.capacity, np.array(domain.rows, dtype=np.int64)
             for at in np.flatnonzero(self._changed_at[rows] > known.version).tolist():
                 part.set_vector(at, self._capacity.free[domain.rows[at]])
-        self._parts[key] = _Part(part, self._version)
+        self._parts[key] = _DomainPart(part, self._version)
         return part
 
 

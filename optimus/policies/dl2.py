@@ -15,7 +15,7 @@ import numpy as np
 from optimus.allocation import Allocation, AllocationProblem, Candidate, PolicyTraits
 from optimus.allocation.fairness import JobObjective
 from optimus.allocation.policy import PoolRule
-from optimus.allocation.scorer import Learned, Values, described, placed
+from optimus.allocation.scorer import LearnedScorer, Values, described, placed
 
 _MOST_WORSE: Final = 1.05
 """The geometric mean of the remaining times may be so many times that of the other policy."""
@@ -33,7 +33,7 @@ class Dl2Policy:
         placed_by="theorem1", weighs_restarts=True, weighs_jobs=True
     )
 
-    learned: Learned
+    learned: LearnedScorer
     otherwise: PoolRule
 
     def allocate(self, problem: AllocationProblem) -> Allocation:

@@ -14,7 +14,7 @@ from optimus.lifecycle import JobRecord
 from optimus.models.experiment_design import next_sample
 from optimus.models.speed.curve import SpeedTerms
 from optimus.rescale.words import PauseReason
-from optimus.simulator.cluster import JobState, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState
 from optimus.simulator.forecasts import GroundTruth
 from optimus.simulator.jobs import SimulatedJob, Workload
 from optimus.simulator.presets import PreRun, SchedulerConfig
@@ -98,7 +98,7 @@ class _Loop:
             measured_at = measure(training, pre_run, self._empty, visible_at)
             visible_at = measured_at if pre_run.delays else visible_at
         record = JobRecord(user_counts=truth.job.counts)
-        state = JobState(truth, truth.job, training, visible_at, record=record)
+        state = SimulatedJobState(truth, truth.job, training, visible_at, record=record)
         if not self._config.weighs_restarts:
             state.suspended_by, state.pause = "submission", PauseReason.POLICY
         self.cluster.add(state)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optimus.jobs import Counts, TrainingMode
 from optimus.placement.per_pod import SPREAD
 from optimus.resources import Resources
-from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import EquationForecasts, TrueForecasts
 from optimus.simulator.jobs import Straggling, Workload
@@ -73,7 +73,7 @@ class Witness:
                 self.steps[uid]
             )
             self.speeds[uid] = training.speed
-            assert (training.speed > 0) == (state.phase is Phase.TRAINING)
+            assert (training.speed > 0) == (state.phase is SimulatedPhase.TRAINING)
 
 
 @examples(40)

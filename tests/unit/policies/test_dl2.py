@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from optimus.allocation import AllocationProblem
-from optimus.allocation.scorer import FEATURES, NAMES, Learned, Scorer
+from optimus.allocation.scorer import FEATURES, NAMES, LearnedScorer, Scorer
 from optimus.policies import policy_named
 from optimus.policies.dl2 import Dl2Policy
 from optimus.policies.optimus import OptimusPolicy
@@ -22,23 +22,23 @@ from tests.unit.policies.problems import candidate, problem, used
 EVERYWHERE = np.full(len(FEATURES), 1e6)
 
 
-def learned(**weights: float) -> Learned:
+def learned(**weights: float) -> LearnedScorer:
     """Weights of 0 but for these biases; they hold everywhere."""
     values = {name: np.zeros_like(each) for name, each in Scorer.drawn(1).weights.items()}
     for name, value in weights.items():
         values[name] = values[name] + value
-    return Learned(Scorer(values), -EVERYWHERE, EVERYWHERE, "drawn", 1, 0)
+    return LearnedScorer(Scorer(values), -EVERYWHERE, EVERYWHERE, "drawn", 1, 0)
 
 
-def smaller_first(strength: float) -> Learned:
+def smaller_first(strength: float) -> LearnedScorer:
     """A job that has less to do than the others counts more, one that has more less."""
     values = {name: each.copy() for name, each in learned().scorer.weights.items()}
     values["w1"][0, :2], values["w2"][:2, :2] = (-1.0, 1.0), np.eye(2)
     values["w3"][:2, 0] = strength, -strength
-    return Learned(Scorer(values), -EVERYWHERE, EVERYWHERE, "drawn", 1, 0)
+    return LearnedScorer(Scorer(values), -EVERYWHERE, EVERYWHERE, "drawn", 1, 0)
 
 
-def policy(weights: Learned) -> Dl2Policy:
+def policy(weights: LearnedScorer) -> Dl2Policy:
     return Dl2Policy(weights, OptimusPolicy())
 
 
@@ -94,7 +94,7 @@ def test_the_order_of_the_jobs_does_not_matter(given_problem: AllocationProblem)
     assert dict(one.reasons) == dict(other.reasons)
 
 
-def policy_named_weights() -> Learned:
+def policy_named_weights() -> LearnedScorer:
     rule = getattr(policy_named("dl2"), "rule")  # noqa: B009 - of a policy of pools
     assert isinstance(rule, Dl2Policy)
     return rule.learned
@@ -104,10 +104,10 @@ class TestFile:
     def test_what_was_written_is_read(self, tmp_path: Path) -> None:
         file = tmp_path / "w.npz"
         drawn = Scorer.drawn(3)
-        before = Learned(drawn, -EVERYWHERE, EVERYWHERE, "drawn", 3, 20)
+        before = LearnedScorer(drawn, -EVERYWHERE, EVERYWHERE, "drawn", 3, 20)
         with file.open("wb") as opened:
             before.save(opened)
-        after = Learned.load(str(file))
+        after = LearnedScorer.load(str(file))
         assert (after.setting, after.seed, after.steps) == ("drawn", 3, 20)
         assert after.mark == before.mark
         for name in NAMES:

@@ -20,7 +20,7 @@ from optimus.nodes import NODE_KIND_LABEL
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import POLICIES
 from optimus.resources import Resources
-from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling
@@ -106,7 +106,9 @@ class TestTurns:
         turns = list[tuple[float, str]]()
 
         def watch(cluster: SimulatedCluster) -> None:
-            training = [uid for uid, each in cluster.states.items() if each.phase is Phase.TRAINING]
+            training = [
+                uid for uid, each in cluster.states.items() if each.phase is SimulatedPhase.TRAINING
+            ]
             assert len(training) <= 1
             if training and (not turns or turns[-1][1] != training[0]):
                 turns.append((cluster.now, training[0]))

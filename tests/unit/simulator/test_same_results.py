@@ -15,7 +15,7 @@ from optimus.interval.capacity_plan import CapacityPlan
 from optimus.jobs import Counts, Role
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import CPU
-from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.presets import preset
@@ -60,7 +60,7 @@ def slow_point(cluster: SimulatedCluster) -> TimelinePoint:
     states = cluster.states.values()
     pods = [(pod, state) for state in states for pod in state.pods]
     roles = [pod.replica.role for pod, _ in pods if pod.replica is not None]
-    training = sum(state.phase is Phase.TRAINING for state in states)
+    training = sum(state.phase is SimulatedPhase.TRAINING for state in states)
     placed = sum(bool(state.pods) for state in states)
     cpu = dict.fromkeys(Role, 0)
     for pod, state in pods:
