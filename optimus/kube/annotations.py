@@ -22,7 +22,6 @@ from optimus.jobs import (
     TargetLoss,
     TargetSteps,
     TrainingMode,
-    TwoTargets,
 )
 from optimus.kube.contract import GROUP, Annotation
 from optimus.kube.errors import Malformed
@@ -283,7 +282,7 @@ class _AnnotationReader:
                 steps = self.count(annotation, 10**12)
                 return None if steps is None else TargetSteps(steps)
 
-    def _target(self) -> Target | TwoTargets | None:
+    def _target(self) -> Target | None:
         target = parse_target(self._annotations[Annotation.TARGET])
         if isinstance(target, InvalidTarget):
             self.refuse(Annotation.TARGET, target.expected)

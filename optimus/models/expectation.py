@@ -20,7 +20,6 @@ from optimus.jobs import (
     Job,
     TargetEpochs,
     TargetMetric,
-    TwoTargets,
 )
 from optimus.models import Vector
 from optimus.models.convergence import LossCurve
@@ -121,8 +120,6 @@ def _expected_end(goal: Goal | None, progress: TrainingProgress) -> float | None
 
 
 def _lacks_points(goal: Goal, progress: TrainingProgress) -> bool:
-    if isinstance(goal, TwoTargets):
-        return any(_lacks_points(each, progress) for each in goal.targets)
     losses = losses_with_epochs(progress)
     if isinstance(goal, TargetMetric):
         found = as_losses(goal, progress.metrics)

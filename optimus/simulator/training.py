@@ -19,7 +19,6 @@ from optimus.jobs import (
     TargetLoss,
     TargetMetric,
     TargetSteps,
-    TwoTargets,
 )
 from optimus.models.convergence import TARGET_EPOCHS
 from optimus.models.goals import has_converged
@@ -371,7 +370,7 @@ def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
 def _is_met(truth: SimulatedJob, losses: list[float]) -> bool:
     """``models.forecast.goal_is_met``, one epoch at a time."""
     goal = truth.job.goal
-    if goal is None or isinstance(goal, TargetMetric | TwoTargets):
+    if goal is None or isinstance(goal, TargetMetric):
         return False  # a simulated job has a loss and no other metric
     if isinstance(goal, TargetEpochs):
         return len(losses) >= goal.epochs
