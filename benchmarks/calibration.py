@@ -70,7 +70,7 @@ class Looks:
         self.next_at = cluster.now + self.every_seconds
         cluster.catch_up()
         empty = EmptyCluster(cluster.nodes, Theorem1())
-        for state in cluster.visible:
+        for state in cluster.states.values():
             if state.phase is SimulatedPhase.TRAINING and not state.training.is_finished:
                 self.found += look_at(state, empty, cluster.now, self.price_seconds)
 

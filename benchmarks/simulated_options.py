@@ -4,7 +4,6 @@
 [--workloads N] [--look-seconds N]`` prints the table of that command under one of these:
 
 - ``usual``: none, the reference;
-- ``waiting``: the published policies wait for their pre-run and a fit;
 - ``pre-run``: every policy has the paper's pre-run, and no profiling runs;
 - ``equal-terms``: beside that, the same epochs left of a job without a fit;
 - ``truth``: remaining times and speeds are known;
@@ -23,10 +22,7 @@ from optimus.cli.simulate import USUAL_POLICIES, Comparison, summary_table
 from optimus.rescale.disruption import DisruptionLimits, Limit
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
 from optimus.simulator.presets import (
-    AUTHORS,
-    WAITING,
     SchedulerConfig,
-    preset,
     with_loop,
     with_pre_run,
     with_published_forecasts,
@@ -38,22 +34,13 @@ _QUARTER: Final = DisruptionLimits(Limit(percent=25.0))
 Adjust = Callable[[SchedulerConfig], SchedulerConfig]
 
 
-def _waiting(config: SchedulerConfig) -> SchedulerConfig:
-    return preset(config.name, rules=WAITING)
-
-
-def _pre_run(config: SchedulerConfig) -> SchedulerConfig:
-    return with_pre_run(config, AUTHORS.pre_run)
-
-
 def _looking(adjust: Adjust | None, seconds: float, config: SchedulerConfig) -> SchedulerConfig:
     return with_loop(config if adjust is None else adjust(config), look_seconds=seconds)
 
 
 ASSUMPTIONS: Final[Mapping[str, Adjust | None]] = {
     "usual": None,
-    "waiting": _waiting,
-    "pre-run": _pre_run,
+    "pre-run": with_pre_run,
     "equal-terms": with_published_forecasts,
     "truth": None,
     "alone": partial(with_loop, uses_earlier_runs=False),

@@ -57,7 +57,7 @@ class SimulatedPhase(StrEnum):
 class SimulatedJobState:
     """One job on the cluster, with its present spec.
 
-    ``visible_at`` is when the scheduler learns of it. ``pods`` hold room now; that of ``coming``,
+    ``pods`` hold room now; that of ``coming``,
     its next pods, is nobody else's, and free from ``coming_at`` on. ``record`` holds what was done
     to it but for the rescale in progress; ``restarts`` are its suspensions for rescales after it
     had trained."""
@@ -65,7 +65,7 @@ class SimulatedJobState:
     truth: SimulatedJob
     job: Job
     training: Training
-    visible_at: float
+    arrived_at: float
     phase: SimulatedPhase = SimulatedPhase.WAITING
     phase_ends_at: float = math.inf
     pods: tuple[BoundPod, ...] = ()
@@ -279,11 +279,6 @@ class SimulatedCluster:
         self._events: list[tuple[float, str, int]] = []
 
     @property
-    def visible(self) -> list[SimulatedJobState]:
-        """The jobs that the scheduler knows of."""
-        return [state for state in self.states.values() if state.visible_at <= self.now]
-
-    @property
     def next_at(self) -> float:
         """When something happens by itself next."""
         while self._events and not self._is_current(*self._events[0]):
@@ -293,8 +288,6 @@ class SimulatedCluster:
     def add(self, state: SimulatedJobState) -> None:
         """A job arrives."""
         self.states[state.job.uid] = state
-        if state.visible_at > self.now:
-            state.phase_ends_at = state.visible_at
         self._schedule(state)
 
     def advance(self, to: float) -> bool:
@@ -327,7 +320,7 @@ class SimulatedCluster:
 
     def snapshot(self) -> ClusterSnapshot:
         """Return what the scheduler sees, leaving and coming pods included."""
-        jobs = tuple(sorted((state.job for state in self.visible), key=lambda job: job.uid))
+        jobs = tuple(sorted((state.job for state in self.states.values()), key=lambda job: job.uid))
         placed = self._placed
         return placed.prepare(ClusterSnapshot(self.now, jobs, self.nodes, placed.pods))
 

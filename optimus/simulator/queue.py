@@ -38,7 +38,7 @@ class _QueuedJob:
         """What decides on its place in the queue."""
         job = self.state.job
         ran_before = self.state.placed_at is not None
-        return WaitingGang(job.uid, job.demand(), self.state.visible_at, ran_before, job.priority)
+        return WaitingGang(job.uid, job.demand(), self.state.arrived_at, ran_before, job.priority)
 
 
 class WaitingJobs:
@@ -60,7 +60,7 @@ class WaitingJobs:
         """The waiting jobs that fit now with what their replicas hold; the caller moves them."""
         waiting = [
             state
-            for state in cluster.visible
+            for state in cluster.states.values()
             if state.phase is SimulatedPhase.WAITING and state.suspended_by is None
         ]
         if not waiting:
@@ -127,7 +127,7 @@ class _Reader:
     def running_jobs(self) -> RunningJobs:
         """Return what will end, and what is left beside it."""
         usage = {}
-        for state in self.cluster.visible:
+        for state in self.cluster.states.values():
             amounts: dict[str, Resources] = {}
             for pod in (*state.pods, *state.coming):
                 amounts[pod.node] = amounts.get(pod.node, NONE) + pod.resources
@@ -135,7 +135,7 @@ class _Reader:
                 usage[state.job.uid] = JobUsage(state.job.key, amounts)
         nodes: tuple[Node, ...] = self.cluster.nodes
         return RunningJobs(
-            nodes, self.cluster.snapshot().free(), usage, self.ends_at(self.cluster.visible)
+            nodes, self.cluster.snapshot().free(), usage, self.ends_at(self.cluster.states.values())
         )
 
     def with_surroundings(self, gang: Gang) -> Gang:

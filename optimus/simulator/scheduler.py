@@ -99,7 +99,7 @@ class _ManagedCluster:
 
     @classmethod
     def of(cls, cluster: SimulatedCluster) -> "_ManagedCluster":
-        return cls(cluster, {state.job.uid: state for state in cluster.visible})
+        return cls(cluster, dict(cluster.states))
 
     @property
     def at(self) -> float:
@@ -249,13 +249,13 @@ class SimulatedScheduler:
         long."""
         moving = [
             state
-            for state in cluster.visible
+            for state in cluster.states.values()
             if state.rescale is not None
             if state.awaits_stop or state.phase is not state.advanced_in
         ]
         if not moving:
             return
-        jobs = [] if self._unlimited else cluster.visible
+        jobs = [] if self._unlimited else [*cluster.states.values()]
         budget = DisruptionBudget((each.job for each in jobs), self._config.disruption)
         for each in jobs:
             budget.note(each.job, is_stopped=each.is_stopped)
@@ -362,7 +362,7 @@ class _Workloads:
             self._keep(state, cluster.now, succeeded=True)
         self.ended = len(cluster.ended)
         self.usual.update(dict(self.runs))
-        for state in cluster.visible:
+        for state in cluster.states.values():
             if state.job.workload is None:
                 continue
             shown = len(state.training.samples), math.floor(state.training.epochs)

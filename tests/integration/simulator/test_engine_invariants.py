@@ -13,7 +13,7 @@ from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import EquationForecasts, TrueForecasts
 from optimus.simulator.jobs import Straggling, Workload
-from optimus.simulator.presets import WAITING, SchedulerConfig, preset
+from optimus.simulator.presets import SchedulerConfig, preset
 from tests.unit.properties import examples
 from tests.unit.simulator.workloads import JobParameters, Loss, Speed, job, nodes, workload
 
@@ -48,7 +48,6 @@ SCHEDULERS = st.sampled_from(
         # Those that know the truth decide more in a short life.
         *(preset(name, TrueForecasts()) for name in ("optimus", "optimus-paper", "tetris")),
         *(preset(name, EquationForecasts()) for name in ("optimus", "optimus-paper")),
-        preset("optimus-paper", rules=WAITING),
     ]
 )
 

@@ -12,10 +12,6 @@ def profiling_runs(name: str) -> int:
     return sum(each.profiling_runs for each in compared(name, 2).run(("optimus", 1)).jobs)
 
 
-def test_a_published_policy_waits_under_the_waiting_rules() -> None:
-    assert seconds("usual", "optimus-paper", 1) < seconds("waiting", "optimus-paper", 1)
-
-
 def test_with_a_pre_run_and_with_the_truth_no_job_is_profiled() -> None:
     assert profiling_runs("usual") > 0
     assert {profiling_runs(name) for name in ("pre-run", "equal-terms", "truth")} == {0}

@@ -26,13 +26,12 @@ class Harness:
         self,
         on: tuple[Node, ...] | None = None,
         *,
-        visible_at: float = 0.0,
         measures_prices: bool = False,
     ) -> None:
         on = on or nodes(2)
         self.cluster = SimulatedCluster(on, LEAVING, measures_prices=measures_prices)
         truth = job("a", JobParameters(epochs=100, rescale_seconds=RESCALE, start_seconds=START))
-        self.state = SimulatedJobState(truth, truth.job, Training(truth, seed=1), visible_at)
+        self.state = SimulatedJobState(truth, truth.job, Training(truth, seed=1), 0.0)
         self.cluster.add(self.state)
         self.steps: list[tuple[float, str]] = []
 
@@ -261,14 +260,6 @@ class TestAPause:
 
 
 class TestTime:
-    def test_a_job_in_its_pre_run_is_not_seen(self) -> None:
-        cluster = Harness(visible_at=50.0).cluster
-        assert cluster.visible == []
-        assert not cluster.snapshot().jobs
-        assert cluster.next_at == 50.0
-        assert cluster.advance(50.0)
-        assert [state.job.uid for state in cluster.visible] == ["a"]
-
     def test_a_job_ends_where_its_work_does_and_gives_its_room_back(self) -> None:
         harness = running()
         harness.run(START + 1000)

@@ -202,7 +202,7 @@ class Stops:
         self.most: Counter[str] = Counter()
 
     def __call__(self, cluster: SimulatedCluster) -> None:
-        stopped = [each for each in cluster.visible if each.is_stopped]
+        stopped = [each for each in cluster.states.values() if each.is_stopped]
         for each in stopped:
             self.at.setdefault(each.job.uid, cluster.now)
         namespaces = Counter(each.job.key.namespace for each in stopped)
