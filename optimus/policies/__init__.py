@@ -43,15 +43,9 @@ def _learned_on_testbed() -> LearnedScorer:
 
 
 def _dl2(options: Options) -> Policy:
-    """The weights are read once, when the policy is made."""
-    unknown = sorted(set(options) - {"weights"})
-    if unknown:
-        raise ValueError(f"there is no option {unknown[0]!r}: its options are weights")
-    file = options.get("weights")
-    if not isinstance(file, str | None):
-        raise ValueError(f"weights: the path of a file is expected, not {file!r}")
-    learned = _learned_on_testbed() if file is None else LearnedScorer.load(file)
-    return per_pool(Dl2Policy(learned, OptimusPolicy()))
+    if options:
+        raise ValueError(f"there is no option {min(options)!r}: it has none")
+    return per_pool(Dl2Policy(_learned_on_testbed(), OptimusPolicy()))
 
 
 _OF_TURNS: Final[tuple[type[TurnsPolicy], ...]] = (
