@@ -17,7 +17,7 @@ those that hold most workers and those that hold most PSs are considered. That a
 is often known without a search, by the dual of the sums (``GroupTable.might_fit``).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -42,9 +42,6 @@ are considered, or the number of servers is not counted."""
 
 _WEIGHTS: Final = 12
 """Number of weights of a PS against a worker that are tried to refuse a gang."""
-
-_POWERS: Final = 3
-"""Weights from 1/8 to 8 are tried to refuse a node for a fixed role."""
 
 _ROUNDING: Final = 1e-6
 """Sums of whole numbers times weights differ by less."""
@@ -91,22 +88,13 @@ class ServerTable:
         )
         return ServerTable(self.rows[servers], self.free[servers], ps, workers)
 
-    def workers_beside(self) -> Integers:
-        """By server, the most workers (at most the gang's) beside exactly j PSs, of shape (servers,
-        p + 1)."""
-        return self._beside_fewer(self.ps.count + 1)
-
-    def _beside_fewer(self, most: int) -> Integers:
-        """By server, the most workers beside exactly 0, 1, ... ``most`` - 1 PSs, of shape (servers,
-        most); ``_NEVER`` where these do not fit."""
-        ps = np.arange(most)
+    def workers_beside(self, most_ps: int) -> Integers:
+        """By server, the most workers (at most the gang's) beside exactly 0, 1, ... ``most_ps``
+        PSs, of shape (servers, most_ps + 1); ``_NEVER`` where these do not fit."""
+        ps = np.arange(most_ps + 1)
         workers = _most_beside(self.workers, self.ps, ps, self.free)
         allowed = (ps >= self.ps.bound[:, np.newaxis]) & (workers >= 0)
         return np.asarray(np.where(allowed, workers, _NEVER))
-
-    def beside_few(self, most: int = 0) -> Integers:
-        """The same for no more PSs than any server holds, or for fewer than ``most`` PSs."""
-        return self._beside_fewer(most or 1 + int(self.most_ps(0).max(initial=0)))
 
     def most_workers(self, ps: int) -> Integers:
         """By server, the most workers beside at least so many PSs; ``_NEVER`` where these do not
@@ -243,7 +231,7 @@ class GroupTable:
         does, is where the left side's slope, the PSs that such servers hold, passes p.
         """
         p, w = self.table.ps.count, self.table.workers.count
-        beside = self.table.beside_few()
+        beside = self.table.workers_beside(int(self.table.most_ps(0).max(initial=0)))
         low, high = 0.0, float(w + 1)
         for weight in (0.0, 1.0, high):
             if self._excess(beside, weight)[0] < 0:
@@ -257,20 +245,6 @@ class GroupTable:
                 break
             low, high = (weight, high) if ps < p else (low, weight)
         return True
-
-    def might_fit_beside(self, amount: Integers, servers: Integers) -> Mask:
-        """Of these servers, on which one sums allow so much to be taken first."""
-        before = self.table.take(servers)
-        after = replace(before, free=before.free - amount)
-        beside, most_ps = self.table.beside_few(), before.beside_few().shape[1]
-        before_few, after_few = before.beside_few(), after.beside_few(most_ps)
-        allowed = np.ones(len(servers), dtype=np.bool_)
-        for weight in (0.0, *(2.0**power for power in range(-_POWERS, _POWERS + 1))):
-            excess, _ = self._excess(beside, weight)
-            values = weight * np.arange(most_ps)
-            lost = (before_few + values).max(axis=1) - (after_few + values).max(axis=1)
-            allowed &= lost <= excess
-        return allowed
 
     def _excess(self, beside: Integers, weight: float) -> tuple[float, int]:
         """Return how much more the servers hold than the gang needs, by this weight; and the PSs of
@@ -410,7 +384,7 @@ class _LevelSearch:
         self._rows: list[int] = table.rows.tolist()
         self._bound_workers: list[int] = table.workers.bound.tolist()
         self._must = len(bound)
-        self._beside = table.workers_beside()
+        self._beside = table.workers_beside(self._ps)
         used = np.flatnonzero((self._beside > _NEVER).any(axis=0))
         self._most_ps = int(used.max(initial=0))
         """On one server."""

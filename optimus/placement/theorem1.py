@@ -8,7 +8,6 @@ plan's server with most left, else on one more; if that leaves them without a no
 and the rest is placed around them.
 """
 
-import heapq
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -96,35 +95,26 @@ class Theorem1:
         if servers is None:
             if not evenly and not request.might_fit(capacity):
                 return None
-            first = next(self._plans(NodeGroups(request, capacity), evenly=evenly), None)
-            if first is None:
+            servers = self._plan(NodeGroups(request, capacity), evenly=evenly)
+            if servers is None:
                 return None
-            servers = first.servers
         # 3. The fixed roles join it.
         if not request.fixed:
             return Assignment(tuple(servers))
         return _with_fixed(request, servers, capacity) or self._around_fixed(request, capacity)
 
-    def _plans(self, nodes: NodeGroups, *, evenly: bool = False) -> Iterator["_Plan"]:
-        """Plans for PSs and workers, the best first, then even ones; with ``evenly`` only these."""
+    def _plan(self, nodes: NodeGroups, *, evenly: bool = False) -> list[Server] | None:
+        """The best plan for PSs and workers; with ``evenly`` the even one."""
         request = nodes.request
         p, w = request.ps.total, request.workers.total
-        levels = Levels(p, w)
         if p + w == 0:
-            yield _Plan(0, [])
-            return
+            return []
         fewest = request.fewest_servers(nodes.capacity.largest_free())
         fewest, most = max(fewest, len(nodes.bound)), min(p + w, len(nodes.capacity.nodes))
         # One replica per server is even, but puts no PS beside a worker.
         together = p + w - 1 if p and w else p + w
-        evens = _even_spreads(nodes, fewest, min(together, most) if evenly else most)
-        even = next(evens, None)
-        best = even if evenly else self._best(nodes, levels, even)
-        if best is not None:
-            yield _Plan(levels.of(best), best)
-        if even is not None and best is not even:
-            yield _Plan(levels.of(even), even)
-        yield from (_Plan(levels.of(each), each) for each in evens)
+        even = _even_spread(nodes, fewest, min(together, most) if evenly else most)
+        return even if evenly else self._best(nodes, Levels(p, w), even)
 
     def _best(
         self, nodes: NodeGroups, levels: Levels, even: list[Server] | None
@@ -144,55 +134,22 @@ class Theorem1:
         return min_transfer_spread(table, groups, levels, even)
 
     def _around_fixed(self, request: Request, capacity: Capacity) -> Assignment | None:
-        """The best plan that leaves a node for every fixed role, where the first plan does not.
-
-        Plans beside which the fixed roles are placed afterwards compete with plans around fixed
-        roles that are placed first, the largest on the roomiest node; other nodes for it are tried
-        when nothing else is left.
-        """
-        rows: list[int | None] = [*_nodes_for_largest(request, capacity)]
-        if not rows:
-            return None
-        scratch, rows = capacity.copy(), [None, *rows]
-        plans = [self._plans_beside(row, request, capacity, scratch) for row in rows]
-        first = heapq.merge(*plans[:2], key=lambda each: each[0].order)
-        for plan, fixed in chain(first, *plans[2:]):
-            if fixed:
-                return Assignment(tuple(plan.servers), fixed)
-            whole = _with_fixed(request, plan.servers, scratch)
-            if whole is not None:
-                return whole
+        """The best plan around fixed roles that are placed first, where they find no node beside
+        the best plan of all: the largest on the roomiest node that leaves room for the others."""
+        largest, *others = request.fixed
+        for row in _nodes_for_largest(request, capacity):
+            mark = capacity.mark()
+            capacity.take(row, largest.amount)
+            fixed = _place_fixed(others, {row}, capacity)
+            taken = {each: capacity.free[each] for each in (row, *(f.row for f in fixed or ()))}
+            capacity.undo_to(mark)
+            if fixed is None:
+                continue
+            servers = self._plan(NodeGroups(request, capacity, taken))
+            if servers is not None:
+                first = FixedAssignment(largest.role, largest.replica_index, row)
+                return Assignment(tuple(servers), (first, *fixed))
         return None
-
-    def _plans_beside(
-        self, row: int | None, request: Request, capacity: Capacity, scratch: Capacity
-    ) -> Iterator[tuple["_Plan", tuple[FixedAssignment, ...]]]:
-        """Plans for PSs and workers; with a row, around fixed roles that are placed there first."""
-        fixed: tuple[FixedAssignment, ...] | None = ()
-        taken: dict[int, Vector] = {}
-        if row is not None:
-            mark, (largest, *others) = scratch.mark(), request.fixed
-            scratch.take(row, largest.amount)
-            fixed = _place_fixed(others, {row}, scratch)
-            if fixed is not None:
-                fixed = (FixedAssignment(largest.role, largest.replica_index, row), *fixed)
-                taken = {each.row: scratch.free[each.row] for each in fixed}
-            scratch.undo_to(mark)
-        if fixed is not None:
-            for plan in self._plans(NodeGroups(request, capacity, taken)):
-                yield plan, fixed
-
-
-class _Plan(NamedTuple):
-    """PSs and workers by server, and the number of its transfer time among all."""
-
-    level: int
-    servers: list[Server]
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """Less transfer time comes first, then fewer servers."""
-        return self.level, len(self.servers)
 
 
 # --- fixed roles
@@ -270,8 +227,7 @@ def _nodes_for_largest(request: Request, capacity: Capacity) -> list[int]:
     alike: dict[tuple[Vector, tuple[bool, ...]], int] = {}
     for row, number in rows:
         alike.setdefault((capacity.free[row], tuple(bool(mask[number]) for mask in masks)), row)
-    found = NodeGroups(request, capacity).might_fit_beside(largest.amount, [*alike.values()])
-    return found[:_MOST_NODES_FOR_FIXED]
+    return [*alike.values()][:_MOST_NODES_FOR_FIXED]
 
 
 # --- the answer
@@ -401,8 +357,8 @@ def _best_counts(
     return tuple([(each.ps, each.workers) for each in found or even])
 
 
-def _even_spreads(nodes: NodeGroups, fewest: int, most: int) -> Iterator[list[Server]]:
-    """The even spreads over this many servers, fewest first: fewer servers, less transfer."""
+def _even_spread(nodes: NodeGroups, fewest: int, most: int) -> list[Server] | None:
+    """The even spread over the fewest of these numbers of servers: fewer servers, less transfer."""
     request, largest = nodes.request, nodes.capacity.largest_free()
     for servers in range(fewest, most + 1):
         split = _Split.of(request, servers)
@@ -410,7 +366,8 @@ def _even_spreads(nodes: NodeGroups, fewest: int, most: int) -> Iterator[list[Se
         if nodes.bound or split.fits_on(request, largest):
             found = _even_on(nodes, split)
             if found is not None:
-                yield found
+                return found
+    return None
 
 
 def _even_on(nodes: NodeGroups, split: _Split) -> list[Server] | None:
