@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measured_truth import read_measured
 from benchmarks.paper_setups import FEW_JOBS, JOBS, REPRODUCED
+from benchmarks.simulated_options import with_published_forecasts
 from optimus.errors import NotReady
 from optimus.jobs import Goal, Job, TrainingMode
 from optimus.models.forecast import Forecast, forecast_job
@@ -33,7 +34,7 @@ from optimus.simulator.forecasts import FittedForecasts
 from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.measured import MeasuredTruths
 from optimus.simulator.jobs import Checkpoints, SimulatedJob, Workload
-from optimus.simulator.presets import FIXED, SchedulerConfig, preset, with_published_forecasts
+from optimus.simulator.presets import FIXED, SchedulerConfig, preset
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate

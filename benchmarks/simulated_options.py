@@ -22,16 +22,34 @@ from optimus.cli.simulate import USUAL_POLICIES, Comparison, summary_table
 from optimus.rescale.disruption import DisruptionLimits, Limit
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
 from optimus.simulator.presets import (
+    EPOCHS_LEFT,
+    PreRun,
     SchedulerConfig,
     with_loop,
-    with_pre_run,
-    with_published_forecasts,
 )
 from optimus.simulator.stops import Stops
 from optimus.simulator.workload import WORKLOADS
 
 _QUARTER: Final = DisruptionLimits(Limit(percent=25.0))
 Adjust = Callable[[SchedulerConfig], SchedulerConfig]
+
+
+def with_pre_run(usual: SchedulerConfig) -> SchedulerConfig:
+    """The same configuration with the paper's pre-run instead of profiling runs."""
+    driver = usual.loop.driver
+    interval = replace(driver.interval, profiling=replace(driver.interval.profiling, runs=0))
+    return replace(with_loop(usual, driver=replace(driver, interval=interval)), pre_run=PreRun())
+
+
+def with_published_forecasts(usual: SchedulerConfig) -> SchedulerConfig:
+    """The same configuration on equal terms with the published policies: where ours fits its
+    forecasts, a pre-run instead of profiling runs, and the same epochs left of a job without a
+    fit."""
+    forecasts = usual.forecasts
+    if not (usual.weighs_restarts and isinstance(forecasts, FittedForecasts)):
+        return usual
+    forecasts = replace(forecasts, epochs_left=EPOCHS_LEFT)
+    return replace(with_pre_run(usual), forecasts=forecasts)
 
 
 def _looking(adjust: Adjust | None, seconds: float, config: SchedulerConfig) -> SchedulerConfig:

@@ -70,7 +70,7 @@ def train(options: argparse.Namespace, run: Map[Any, Any]) -> "Training":
         if number % _SAVE_EVERY == _SAVE_EVERY - 1:
             _write(training.learned, options.output)
     _write(training.learned, options.output)
-    training.learned = LearnedScorer.load(options.output)
+    training.learned = _read(options.output)
     return training
 
 
@@ -110,10 +110,15 @@ class Training:
 
 def _begun(options: argparse.Namespace) -> Training:
     if options.resume is not None:
-        return Training(LearnedScorer.load(options.resume))
+        return Training(_read(options.resume))
     nothing = np.zeros(len(FEATURES))
     about = {"features": FEATURES, "setting": SETTING, "seed": options.seed, "steps": 0}
     return Training(LearnedScorer(drawn_scorer(options.seed), nothing, nothing, about))
+
+
+def _read(file: Path) -> LearnedScorer:
+    with file.open("rb") as opened:
+        return LearnedScorer.load(opened)
 
 
 def _write(learned: LearnedScorer, file: Path) -> None:

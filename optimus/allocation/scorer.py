@@ -10,7 +10,6 @@ range in which they were learned.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, Final, Self
 
 import numpy as np
@@ -140,7 +139,7 @@ class LearnedScorer:
         return ["" if each < 0 else FEATURES[each] for each in first]
 
     @classmethod
-    def load(cls, file: Path | IO[bytes]) -> Self:
+    def load(cls, file: IO[bytes]) -> Self:
         """Read what ``benchmarks.train_dl2`` has written."""
         with np.load(file, allow_pickle=False) as arrays:
             values = {name: arrays[name].astype(np.float64) for name in (*NAMES, "low", "high")}

@@ -137,28 +137,10 @@ def preset(
     )
 
 
-def with_published_forecasts(usual: SchedulerConfig) -> SchedulerConfig:
-    """The same configuration on equal terms with the published policies: where ours fits its
-    forecasts, a pre-run instead of profiling runs, and the same epochs left of a job without a
-    fit."""
-    forecasts = usual.forecasts
-    if not (usual.weighs_restarts and isinstance(forecasts, FittedForecasts)):
-        return usual
-    forecasts = replace(forecasts, epochs_left=EPOCHS_LEFT)
-    return replace(with_pre_run(usual), forecasts=forecasts)
-
-
 def with_loop(usual: SchedulerConfig, **changes: Any) -> SchedulerConfig:
     """The same configuration with these settings of ``LoopConfig``, which policies that decide in
     rounds do not read."""
     return replace(usual, loop=replace(usual.loop, **changes))
-
-
-def with_pre_run(usual: SchedulerConfig) -> SchedulerConfig:
-    """The same configuration with the paper's pre-run instead of profiling runs."""
-    driver = usual.loop.driver
-    interval = replace(driver.interval, profiling=replace(driver.interval.profiling, runs=0))
-    return replace(with_loop(usual, driver=replace(driver, interval=interval)), pre_run=PreRun())
 
 
 def with_weights(usual: SchedulerConfig, weights: Mapping[str, float]) -> SchedulerConfig:

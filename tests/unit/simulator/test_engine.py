@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.simulated_options import with_pre_run
 from optimus.allocation import (
     Allocation,
     AllocationProblem,
@@ -24,7 +25,7 @@ from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling
-from optimus.simulator.presets import SchedulerConfig, preset, with_pre_run
+from optimus.simulator.presets import SchedulerConfig, preset
 from optimus.simulator.scheduler import LoopConfig, rounds_driver
 from tests.cases import cases
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.simulated_options import with_published_forecasts
 from optimus.models.speed.curve import SpeedForm
 from optimus.simulator.forecasts import (
     EquationForecasts,
@@ -12,7 +13,6 @@ from optimus.simulator.forecasts import (
 from optimus.simulator.presets import (
     PreRun,
     preset,
-    with_published_forecasts,
 )
 
 
