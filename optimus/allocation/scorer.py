@@ -125,8 +125,8 @@ class LearnedScorer:
         return str(self.about["hash"])[:8]
 
     def weights(self, features: Values) -> Values:
-        """How many times each job's gain counts: 1 where a feature of it lies outside the range of
-        training."""
+        """Return how many times each job's gain counts: 1 where a feature of it lies outside the
+        range of training."""
         logarithm = self.scorer.score(with_context(features))
         known = [not each for each in self.why_outside(features)]
         return np.asarray(np.exp(np.where(known, np.clip(logarithm, -LARGEST, LARGEST), 0.0)))

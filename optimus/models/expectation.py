@@ -46,8 +46,8 @@ _MOST_EPOCHS: Final = 20.0
 def value_of_measuring(
     job: Job, progress: TrainingProgress, forecast: Forecast, allowed: Sequence[Counts]
 ) -> Vector:
-    """What a sample of a job's speed at each of these counts is worth, as a part of its least
-    expected time: ``speed.hypotheses``."""
+    """Return what a sample of a job's speed at each of these counts is worth, as a part of its
+    least expected time: ``speed.hypotheses``."""
     return values_of_measuring(
         known_samples(job, progress),
         SpeedTerms.of(job),

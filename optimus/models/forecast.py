@@ -368,8 +368,8 @@ def _losses_meet(goal: LossGoal, progress: TrainingProgress, losses: Sequence[Lo
 
 
 def why_never_ready(goal: Goal | None, progress: TrainingProgress) -> str | None:
-    """Why a job will have no forecast, as far as its log shows after two epochs: it prints nothing
-    that the goal is about. ``None`` where it may have one."""
+    """Return why a job will have no forecast, as far as its log shows after two epochs: it prints
+    nothing that the goal is about. ``None`` where it may have one."""
     if progress.epoch is None or progress.epoch < _ENOUGH_EPOCHS:
         return None
     if isinstance(goal, LossGoal) and not progress.losses:

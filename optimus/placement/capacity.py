@@ -238,12 +238,12 @@ class Capacity:
 
     @property
     def class_free(self) -> Integers:
-        """What is free on each node of each class, of shape (classes, resources)."""
+        """Return what is free on each node of each class, of shape (classes, resources)."""
         return self._class_free[: len(self._rows)]
 
     @property
     def class_sizes(self) -> Integers:
-        """How many nodes each class has; 0 for a number that is not in use."""
+        """Return how many nodes each class has; 0 for a number that is not in use."""
         return self._class_sizes[: len(self._rows)]
 
     def free_rows(self) -> Integers:
@@ -333,8 +333,8 @@ class Capacity:
         return self._roomiest
 
     def is_unrivalled(self, column: int) -> bool:
-        """Whether no other class has as much of this resource as the roomiest. May be false where
-        that is so."""
+        """Return whether no other class has as much of this resource as the roomiest. May be false
+        where that is so."""
         return not self._rivalled[column]
 
     def free_fractions(self, column: int) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ class IncrementalPlacement:
 
     @property
     def assignment(self) -> Assignment:
-        """Where the job is now."""
+        """Return where the job is now."""
         return Assignment(tuple(self._servers.values()), self._fixed)
 
 

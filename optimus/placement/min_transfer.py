@@ -77,7 +77,7 @@ class ServerTable:
 
     @property
     def is_bound(self) -> Mask:
-        """Which servers hold bound replicas of the gang: every plan includes them."""
+        """Return which servers hold bound replicas of the gang: every plan includes them."""
         return (self.ps.bound > 0) | (self.workers.bound > 0)
 
     def take(self, servers: Integers) -> "ServerTable":

@@ -257,7 +257,7 @@ class _ReplicaGroup:
 
     @property
     def is_deferrable(self) -> bool:
-        """Whether further replicas may open nodes to it that are closed now."""
+        """Return whether further replicas may open nodes to it that are closed now."""
         return bool(self.affinity or self.spread)
 
 
@@ -317,8 +317,8 @@ class _RuleSearch:
         return self._is_bound_in_every_order(rows)
 
     def _is_bound_in_every_order(self, rows: Mapping[int, Sequence[int]]) -> bool:
-        """Whether replicas on these rows, by the ``id`` of their group, are bound in the orders
-        that can go wrong.
+        """Return whether replicas on these rows, by the ``id`` of their group, are bound in the
+        orders that can go wrong.
 
         A topology spread can refuse a pod because of others that were bound before it, and a pod
         affinity that its first pod need not fulfil can do so, too. The worst order therefore

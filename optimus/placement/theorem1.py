@@ -274,8 +274,8 @@ class _Split(NamedTuple):
         return cls(servers, p // servers, w // servers, p % servers, w % servers)
 
     def fits_on(self, request: Request, free: Vector) -> bool:
-        """Whether servers that are all like this hold it. Only the largest pairs of counts that
-        must occur are checked: they imply the others."""
+        """Return whether servers that are all like this hold it. Only the largest pairs of counts
+        that must occur are checked: they imply the others."""
         ps, workers, more_ps, more_workers = self[1:]
         if more_ps + more_workers > self.servers:
             return fits(request.on_one(ps + 1, workers + 1), free)
@@ -461,8 +461,8 @@ def _choose(nodes: NodeGroups, able: Mask, split: _Split) -> list[Server] | None
 
 
 def _fewest_both(nodes: Integers, split: _Split) -> Integers:
-    """How many servers must hold one more of both, where so many nodes can hold each of the five;
-    -1 where no choice of them holds the split.
+    """Return how many servers must hold one more of both, where so many nodes can hold each of the
+    five; -1 where no choice of them holds the split.
 
     This is Hall's condition for the four demands: ``both`` with one more of both, ``more_ps`` -
     ``both``, ``more_workers`` - ``both`` and the remainder, where a node that can hold more can

@@ -94,8 +94,8 @@ class NodePreferences:
 
 
 def kind_of(node: Node) -> _Value:
-    """What makes nodes equally fast: instance type and accelerator, or without the label of the
-    instance type what is allocatable."""
+    """Return what makes nodes equally fast: instance type and accelerator, or without the label of
+    the instance type what is allocatable."""
     accelerators = tuple(node.labels.get(label) for label in _ACCELERATORS)
     if _INSTANCE_TYPE in node.labels:
         return node.labels[_INSTANCE_TYPE], *accelerators

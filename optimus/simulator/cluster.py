@@ -104,12 +104,12 @@ class SimulatedJobState:
 
     @property
     def placed_at(self) -> float | None:
-        """When it was placed for the first time."""
+        """Return when it was placed for the first time."""
         return self.record.began_at
 
     @property
     def ended_at(self) -> float | None:
-        """When it ended."""
+        """Return when it ended."""
         return self.record.ended_at
 
     def progress(self, _: float, /) -> TrainingProgress:
@@ -148,8 +148,8 @@ class SimulatedJobState:
 
     @property
     def is_paused(self) -> bool:
-        """Whether its policy has paused it or is about to, or it starts jobs itself and has not
-        started this one yet."""
+        """Return whether its policy has paused it or is about to, or it starts jobs itself and has
+        not started this one yet."""
         record = None if self.rescale is None else self.rescale.record
         pause = record.pause if record is not None and record.pauses else self.pause
         return pause is PauseReason.POLICY
@@ -164,23 +164,23 @@ class SimulatedJobState:
 
     @property
     def next_at(self) -> float:
-        """When something happens to it by itself."""
+        """Return when something happens to it by itself."""
         saves_at = self.training.next_save_at if self.awaits_stop else math.inf
         return min(self.phase_ends_at, self.training.next_at, saves_at)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it does not train for a rescale."""
+        """Return whether it does not train for a rescale."""
         return self.rescale is not None and self.rescale.record.is_stopped
 
     @property
     def awaits_stop(self) -> bool:
-        """Whether a rescale has begun and nothing has been done to the job: it trains on."""
+        """Return whether a rescale has begun and nothing has been done to the job: it trains on."""
         return self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
 
     @property
     def is_placed(self) -> bool:
-        """Whether it holds room or some is reserved for it."""
+        """Return whether it holds room or some is reserved for it."""
         return bool(self.pods or self.coming)
 
 
@@ -280,7 +280,7 @@ class SimulatedCluster:
 
     @property
     def next_at(self) -> float:
-        """When something happens by itself next."""
+        """Return when something happens by itself next."""
         while self._events and not self._is_current(*self._events[0]):
             heapq.heappop(self._events)
         return self._events[0][0] if self._events else math.inf
@@ -332,7 +332,7 @@ class SimulatedCluster:
 
     @property
     def capacity(self) -> Resources:
-        """What all nodes hold together."""
+        """Return what all nodes hold together."""
         return self._capacity
 
     def reserve(

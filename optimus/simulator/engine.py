@@ -69,7 +69,7 @@ class _Loop:
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is a job that has not ended."""
+        """Return whether there is a job that has not ended."""
         return bool(self._arrivals or self.cluster.states)
 
     def step(self) -> None:

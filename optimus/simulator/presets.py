@@ -80,7 +80,7 @@ class SchedulerConfig:
 
     @property
     def weighs_restarts(self) -> bool:
-        """Whether it runs as on a cluster, and not as published."""
+        """Return whether it runs as on a cluster, and not as published."""
         return self.policy.traits.weighs_restarts
 
     def scheduler(self, forecast: ForecastFn, empty: EmptyCluster, seed: int) -> SimulatedScheduler:

@@ -35,7 +35,7 @@ class _QueuedJob:
 
     @property
     def waiting(self) -> WaitingGang:
-        """What decides on its place in the queue."""
+        """Return what decides on its place in the queue."""
         job = self.state.job
         ran_before = self.state.placed_at is not None
         return WaitingGang(job.uid, job.demand(), self.state.arrived_at, ran_before, job.priority)

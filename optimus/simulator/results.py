@@ -120,8 +120,8 @@ _NO_SHARE: Final = (0,) * 9
 
 
 def _share_of(state: SimulatedJobState, priced: Mapping[str, Node]) -> tuple[float, ...]:
-    """What one job adds to each column of a ``TimelinePoint``; counted again only where it has
-    changed."""
+    """Return what one job adds to each column of a ``TimelinePoint``; counted again only where it
+    has changed."""
     made_of = state.phase, state.pods, state.job
     known = state.known_share
     if known is not None and all(map(is_, known[0], made_of)):

@@ -149,8 +149,8 @@ class SimulatedScheduler:
         self._free_at = 0.0
 
     def next_action_at(self, cluster: SimulatedCluster, before: float = math.inf) -> float:
-        """When to act next even if nothing happens. Any instant after ``before`` stands for all of
-        them."""
+        """Return when to act next even if nothing happens. Any instant after ``before`` stands for
+        all of them."""
         if not self._config.moves:
             return math.inf
         if self._in_rounds:
@@ -289,7 +289,7 @@ class SimulatedScheduler:
 
     @property
     def _unlimited(self) -> bool:
-        """Whether any number of jobs may be stopped at once."""
+        """Return whether any number of jobs may be stopped at once."""
         return self._in_rounds or self._config.disruption == UNLIMITED
 
     def _order(self, state: SimulatedJobState) -> tuple[bool, bool, float]:

@@ -211,8 +211,8 @@ class _Truth:
         return PhysicalSpeed(step, parameters, config.hardware)
 
     def _servers(self) -> tuple[Counts, ...]:
-        """Where the job would run at its submitted counts if it were alone. One that does not fit
-        so is taken to have each replica on a server of its own."""
+        """Return where the job would run at its submitted counts if it were alone. One that does
+        not fit so is taken to have each replica on a server of its own."""
         counts = self.submitted.counts
         apart = (Counts(1, 0),) * counts.ps + (Counts(0, 1),) * counts.workers
         return self.empty.servers(self._job(1.0, TargetEpochs(1)), counts) or apart

@@ -153,12 +153,12 @@ class Training:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all its epochs are done."""
+        """Return whether all its epochs are done."""
         return self.epochs >= self.end_epochs
 
     @property
     def finish_at(self) -> float:
-        """When it ends at its present speed."""
+        """Return when it ends at its present speed."""
         if self._epochs_per_second <= 0:
             return math.inf
         return self.at + max(self.end_epochs - self.epochs, 0.0) / self._epochs_per_second

@@ -98,7 +98,7 @@ class LearningRateSchedule:
 
     @property
     def varies(self) -> bool:
-        """Whether the rate changes at all."""
+        """Return whether the rate changes at all."""
         return (
             self.shape not in (DecayShape.CONSTANT, DecayShape.STEP)
             or bool(self.drops)

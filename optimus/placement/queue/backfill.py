@@ -190,8 +190,8 @@ class Backfill:
     def is_refused_by_rules(
         self, gang: Gang, now: Instant, reader: ClusterReader, *, never: bool
     ) -> bool:
-        """Whether a gang that does not fit would, but for rules of pods, by its amounts; ``never``:
-        of one that does not fit either once all jobs have ended."""
+        """Return whether a gang that does not fit would, but for rules of pods, by its amounts;
+        ``never``: of one that does not fit either once all jobs have ended."""
         around = reader.with_surroundings(gang)
         if around.surroundings is None and not any(each.rules for each in gang.unbound):
             return False

@@ -251,8 +251,8 @@ class Planning:
             self._before = {}  # what is refused from now on compares with what is left now
 
     def _is_outdated(self, known: GangRefusal, queued: QueueEntry, walk: "_Walk") -> bool:
-        """Whether nodes have gained enough, or a node is open by now whose closing kept the gang
-        from being planned, and its namespace is within its budget."""
+        """Return whether nodes have gained enough, or a node is open by now whose closing kept the
+        gang from being planned, and its namespace is within its budget."""
         is_outdated = queued.waiting.job_uid in self._outdated or (
             bool(known.blocked_by) and not known.blocked_by <= walk.closed_for(queued)
         )
@@ -306,8 +306,8 @@ class _Walk:
         return frozenset(name for each in begins for name, begin in each.items() if ends_at > begin)
 
     def must_be_reserved_first(self, gang: Gang) -> bool:
-        """Whether plans of this slice may concern the gang by rules of pods, which count what is
-        reserved: then it is planned in the next."""
+        """Return whether plans of this slice may concern the gang by rules of pods, which count
+        what is reserved: then it is planned in the next."""
         planned = [each.gang for each in self.answers if isinstance(each, PlannedGang)]
         return bool(planned) and (
             gang.surroundings is not None
