@@ -274,8 +274,8 @@ class Capacity:
         return able
 
     def distinguish(self, *constraints: NodeConstraints) -> None:
-        """From now on nodes are of different classes where they differ in whether they admit
-        these; renumbers the classes."""
+        """Divide classes further where nodes differ in whether they admit these; renumbers the
+        classes."""
         for each in constraints:
             if each not in self._admissions:
                 self._split_by(each)
@@ -338,7 +338,7 @@ class Capacity:
         return not self._rivalled[column]
 
     def free_fractions(self, column: int) -> NDArray[np.float64]:
-        """Of each class, the free part of one resource; 0 where nodes have none of it."""
+        """Return the free part of one resource by class; 0 where nodes have none of it."""
         whole = self._shape_totals[self._class_shapes[: len(self._rows)], column]
         left = self.class_free[:, column]
         return np.asarray(np.divide(left, whole, out=np.zeros(len(left)), where=whole > 0))

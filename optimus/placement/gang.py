@@ -1,4 +1,4 @@
-"""What placement is asked and what it answers.
+"""The questions that placement is asked, and its answers.
 
 A gang is placed whole or not at all; replicas that are bound already keep their nodes and count as
 placed. Refusals do not vary from try to try: kube-scheduler writes a pod's refusal into its status

@@ -47,7 +47,7 @@ _ROUNDING: Final = 1e-6
 """Sums of whole numbers times weights differ by less."""
 
 _STEP_STATES: Final = 1000
-"""As many states as a step without any would take the time of."""
+"""A step without any state takes the time of so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ServerTable:
         return ServerTable(self.rows[servers], self.free[servers], ps, workers)
 
     def workers_beside(self, most_ps: int) -> Integers:
-        """By server, the most workers (at most the gang's) beside exactly 0, 1, ... ``most_ps``
+        """Return the most workers by server (at most the gang's) beside 0, 1, ... ``most_ps``
         PSs, of shape (servers, most_ps + 1); ``_NEVER`` where these do not fit."""
         ps = np.arange(most_ps + 1)
         workers = _most_beside(self.workers, self.ps, ps, self.free)
@@ -97,13 +97,13 @@ class ServerTable:
         return np.asarray(np.where(allowed, workers, _NEVER))
 
     def most_workers(self, ps: int) -> Integers:
-        """By server, the most workers beside at least so many PSs; ``_NEVER`` where these do not
-        fit."""
+        """Return the most workers by server beside at least so many PSs; ``_NEVER`` where these do
+        not fit."""
         return _most_beside(self.workers, self.ps, np.array([ps]), self.free)[:, 0]
 
     def most_ps(self, workers: int) -> Integers:
-        """By server, the most PSs beside at least so many workers; ``_NEVER`` where these do not
-        fit."""
+        """Return the most PSs by server beside at least so many workers; ``_NEVER`` where these do
+        not fit."""
         return _most_beside(self.ps, self.workers, np.array([workers]), self.free)[:, 0]
 
 
@@ -303,7 +303,7 @@ def might_improve(groups: GroupTable, levels: Levels, known: list[Server]) -> bo
 
 
 def considered_servers(ps: int, workers: int, known: list[Server] | None) -> int:
-    """Of how many servers of most workers, and of most PSs, the best plan is sought."""
+    """Return of how many servers of most workers, and of most PSs, the best plan is sought."""
     most = ps + workers
     return most if known is None else min(most, max(_CONSIDERED, 2 * len(known)))
 

@@ -108,7 +108,7 @@ def kind_of(node: Node) -> _Value:
 
 
 class _Key(NamedTuple):
-    """By what nodes are divided: the values of labels, and in a domain their kinds."""
+    """Divides nodes by the values of labels, and in a domain by their kinds."""
 
     labels: tuple[str, ...]
     by_kind: bool = False
@@ -215,7 +215,7 @@ class _Divided:
 
 
 class _Room:
-    """What is free, to leave out domains that cannot hold the gang."""
+    """Leaves out domains in which too little is free for the gang."""
 
     def __init__(self, gang: Gang, capacity: Capacity) -> None:
         self._gang, self._capacity = gang, capacity

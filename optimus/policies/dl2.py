@@ -26,7 +26,7 @@ _LEAST_CHANGE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Dl2Policy:
-    """What was learned, and the policy whose gains it weighs."""
+    """Weighs the gains of another policy by what was learned."""
 
     name: ClassVar[str] = "dl2"
     traits: ClassVar[PolicyTraits] = PolicyTraits(
