@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.simulated_options import with_pre_run
+from benchmarks.simulated_gains import with_pre_run
 from optimus.allocation import (
     Allocation,
     AllocationProblem,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.simulated_options import with_published_forecasts
+from benchmarks.simulated_gains import with_published_forecasts
 from optimus.models.speed.curve import SpeedForm
 from optimus.simulator.forecasts import (
     EquationForecasts,
