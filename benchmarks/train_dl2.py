@@ -123,14 +123,8 @@ def _read(file: Path) -> LearnedScorer:
 
 def _write(learned: LearnedScorer, file: Path) -> None:
     """Whole or not at all, as numbers of 32 bits."""
-    arrays: dict[str, Any] = {
-        name: np.asarray(each, dtype="<f4")
-        for name, each in {
-            **learned.scorer.weights,
-            "low": learned.low,
-            "high": learned.high,
-        }.items()
-    }
+    values = {**learned.scorer.weights, "low": learned.low, "high": learned.high}
+    arrays: dict[str, Any] = {name: each.astype("<f4") for name, each in values.items()}
     content = b"".join(arrays[name].tobytes() for name in (*NAMES, "low", "high"))
     about = {**learned.about, "hash": hashlib.sha256(content).hexdigest()}
     beside = file.with_name(f".{file.name}.part")
