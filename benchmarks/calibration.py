@@ -29,7 +29,7 @@ from optimus.models.expectation import expect_job
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.models.speed.model import SpeedModel
 from optimus.placement.theorem1 import Theorem1
-from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState, SimulatedPhase
 from optimus.simulator.engine import simulate
 from optimus.simulator.speeds import EmptyCluster, UncontendedSpeed
 
@@ -70,12 +70,14 @@ class Looks:
         self.next_at = cluster.now + self.every_seconds
         cluster.catch_up()
         empty = EmptyCluster(cluster.nodes, Theorem1())
-        for state in cluster.visible:
-            if state.phase is Phase.TRAINING and not state.training.is_finished:
+        for state in cluster.states.values():
+            if state.phase is SimulatedPhase.TRAINING and not state.training.is_finished:
                 self.found += look_at(state, empty, cluster.now, self.price_seconds)
 
 
-def look_at(state: JobState, empty: EmptyCluster, at: float, price_seconds: float) -> list[Look]:
+def look_at(
+    state: SimulatedJobState, empty: EmptyCluster, at: float, price_seconds: float
+) -> list[Look]:
     """What is said of the fastest move of a job; none where no larger counts are faster."""
     progress, now, training = state.progress(at), state.job.counts, state.training
     forecast = forecast_job(state.job, progress)

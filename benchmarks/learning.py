@@ -15,9 +15,23 @@ import numpy as np
 from benchmarks.gym import SlotTrace, by_rule, play
 from optimus.allocation import Allocation, AllocationProblem, PolicyTraits
 from optimus.allocation.policy import PoolRule
-from optimus.allocation.scorer import LARGEST, Scorer, Values, described, placed, with_context
+from optimus.allocation.scorer import (
+    FEATURES,
+    LARGEST,
+    Scorer,
+    Values,
+    described,
+    placed,
+    with_context,
+)
 from optimus.policies.dl2 import Dl2Policy, weighed
 from optimus.policies.optimus import OptimusPolicy
+
+HIDDEN: Final = 32
+SIZES: Final = {
+    "w1": (2 * len(FEATURES), HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN, HIDDEN), "b2": (HIDDEN,),
+    "w3": (HIDDEN, 1), "b3": (1,),
+}  # fmt: skip
 
 MakeTrace = Callable[[int], SlotTrace]
 """A trace by its seed."""
@@ -69,7 +83,7 @@ class Sampler:
         jobs = placed(problem, usual)
         features = described(problem, usual)
         drawn = self.draw.standard_normal(len(jobs))
-        logarithm = self.scorer.score(with_context(features)).logarithm + SPREAD * drawn
+        logarithm = self.scorer.score(with_context(features)) + SPREAD * drawn
         self.features.append(features)
         self.drawn.append(drawn)
         weights = np.exp(np.clip(logarithm, -LARGEST, LARGEST))
@@ -117,5 +131,33 @@ def improve(scorer: Scorer, episodes: Sequence[Episode], adam: Adam) -> Scorer:
         for number, episode in enumerate(episodes)
         for slot, drawn in zip(np.flatnonzero(episode.there > 0), episode.drawn, strict=True)
     ]
-    scored, pushed = scorer.score(np.concatenate(inputs)), np.concatenate(outer)
-    return Scorer(adam.step(scorer.weights, scorer.gradient(scored, pushed / len(pushed))))
+    pushed = np.concatenate(outer)
+    return Scorer(
+        adam.step(scorer.weights, gradient(scorer, np.concatenate(inputs), pushed / len(pushed)))
+    )
+
+
+def drawn_scorer(seed: int) -> Scorer:
+    """What training begins with: every answer is 0."""
+    draw = np.random.default_rng(seed)
+    return Scorer(
+        {
+            name: draw.normal(0.0, (2 / size[0]) ** 0.5, size) * (name in {"w1", "w2"})
+            for name, size in SIZES.items()
+        }
+    )
+
+
+def gradient(scorer: Scorer, inputs: Values, outer: Values) -> dict[str, Values]:
+    """The gradient by weight, for the loss whose derivative by each answer is ``outer``."""
+    (first, second), w = scorer.hidden(inputs), scorer.weights
+    by_second = outer[:, None] * w["w3"][:, 0] * (second > 0)
+    by_first = (by_second @ w["w2"].T) * (first > 0)
+    return {
+        "w1": inputs.T @ by_first,
+        "b1": by_first.sum(axis=0),
+        "w2": first.T @ by_second,
+        "b2": by_second.sum(axis=0),
+        "w3": second.T @ outer[:, None],
+        "b3": np.array([outer.sum()]),
+    }

@@ -51,7 +51,7 @@ from optimus.models.convergence import (
 )
 from optimus.models.convergence.courses import CourseFamily
 from optimus.models.convergence.curve import CurveConstants
-from optimus.models.convergence.schedule import Shape
+from optimus.models.convergence.schedule import DecayShape
 from optimus.models.forecast import Curve
 from optimus.progress.types import Declared, LossPoint
 
@@ -400,7 +400,7 @@ def _with(family: CourseFamily) -> Fit:
 
 
 def _end_alone(points: Sequence[LossPoint], schedule: LearningRateSchedule) -> Curve | NotReady:
-    return LossCurve.under(points, LearningRateSchedule(schedule.end, Shape.CONSTANT))
+    return LossCurve.under(points, LearningRateSchedule(schedule.end, DecayShape.CONSTANT))
 
 
 ABLATIONS: Mapping[str, Fit] = {

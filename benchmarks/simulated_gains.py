@@ -33,7 +33,7 @@ from optimus.simulator.forecasts import FittedForecasts
 from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.measured import MeasuredTruths
 from optimus.simulator.jobs import Checkpoints, SimulatedJob, Workload
-from optimus.simulator.presets import FIXED, SchedulerConfig, preset, with_published_forecasts
+from optimus.simulator.presets import EPOCHS_LEFT, FIXED, PreRun, SchedulerConfig, preset, with_loop
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate
@@ -100,6 +100,24 @@ def wrong_epochs(
         return forecast
     sign = 1 if zlib.crc32(job.uid.encode()) % 2 else -1
     return replace(forecast, remaining_steps=forecast.remaining_steps * (1 + sign * WRONG))
+
+
+def with_pre_run(usual: SchedulerConfig) -> SchedulerConfig:
+    """The same configuration with the paper's pre-run instead of profiling runs."""
+    driver = usual.loop.driver
+    interval = replace(driver.interval, profiling=replace(driver.interval.profiling, runs=0))
+    return replace(with_loop(usual, driver=replace(driver, interval=interval)), pre_run=PreRun())
+
+
+def with_published_forecasts(usual: SchedulerConfig) -> SchedulerConfig:
+    """The same configuration on equal terms with the published policies: where ours fits its
+    forecasts, a pre-run instead of profiling runs, and the same epochs left of a job without a
+    fit."""
+    forecasts = usual.forecasts
+    if not (usual.weighs_restarts and isinstance(forecasts, FittedForecasts)):
+        return usual
+    forecasts = replace(forecasts, epochs_left=EPOCHS_LEFT)
+    return replace(with_pre_run(usual), forecasts=forecasts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@
 writes them, and prints the completion times beside those of ``optimus`` on other traces."""
 
 import argparse
+import hashlib
+import json
 import time
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.gym import SlotTrace, mean_slots, with_errors
-from benchmarks.learning import Adam, Lesson, MakeTrace, improve
+from benchmarks.learning import Adam, Lesson, MakeTrace, drawn_scorer, improve
 from benchmarks.lessons import SETTING, trace_of_testbed
-from optimus.allocation.scorer import FEATURES, Learned, Scorer, Values
+from optimus.allocation.scorer import FEATURES, NAMES, LearnedScorer, Values
 from optimus.cli.arguments import whole_number
 from optimus.cli.executors import Map, add_executor_arguments, executor
 from optimus.policies.dl2 import Dl2Policy
@@ -51,7 +53,7 @@ def main() -> None:
     learned = training.learned
     spread = 1.96 * float(ratio.std(ddof=1)) / len(ratio) ** 0.5
     print(
-        f"weights {learned.mark} after {learned.steps} steps, written to {options.output}\n"
+        f"weights {learned.mark} after {learned.about['steps']} steps are in {options.output}\n"
         f"completion time divided by that of optimus on the true speeds, on {len(ratio)} traces"
         f" that were not trained on:\n{ratio.mean():.3f} ± {spread:.3f}, worst {ratio.max():.3f}"
     )
@@ -68,6 +70,7 @@ def train(options: argparse.Namespace, run: Map[Any, Any]) -> "Training":
         if number % _SAVE_EVERY == _SAVE_EVERY - 1:
             _write(training.learned, options.output)
     _write(training.learned, options.output)
+    training.learned = _read(options.output)
     return training
 
 
@@ -85,46 +88,55 @@ def lesson_trace(seed: int) -> SlotTrace:
 class Training:
     """Weights while they are learned. Moments of Adam begin anew where training is resumed."""
 
-    learned: Learned
+    learned: LearnedScorer
     adam: Adam = field(default_factory=lambda: Adam(_RATE))
 
     def step(self, run: Map[Any, Any]) -> None:
         """One step of the policy gradient on a trace of its own."""
         before = self.learned
-        trace = _LEARNED + before.seed * 100_000 + before.steps
-        draws = ((before.seed, before.steps, number) for number in range(_EPISODES))
+        seed, steps = before.about["seed"], before.about["steps"]
+        trace = _LEARNED + seed * 100_000 + steps
+        draws = ((seed, steps, number) for number in range(_EPISODES))
         lessons = [Lesson(lesson_trace, trace, before.scorer, draw) for draw in draws]
         episodes = tuple(run(Lesson.play, lessons))
         seen = np.concatenate([each for episode in episodes for each in episode.features])
-        self.learned = Learned(
+        self.learned = LearnedScorer(
             improve(before.scorer, episodes, self.adam),
             np.minimum(before.low, seen.min(axis=0)),
             np.maximum(before.high, seen.max(axis=0)),
-            before.setting,
-            before.seed,
-            before.steps + 1,
+            {**before.about, "steps": before.about["steps"] + 1},
         )
 
 
 def _begun(options: argparse.Namespace) -> Training:
     if options.resume is not None:
-        return Training(Learned.load(str(options.resume)))
+        return Training(_read(options.resume))
     nothing = np.zeros(len(FEATURES))
-    return Training(Learned(Scorer.drawn(options.seed), nothing, nothing, SETTING, options.seed, 0))
+    about = {"features": FEATURES, "setting": SETTING, "seed": options.seed, "steps": 0}
+    return Training(LearnedScorer(drawn_scorer(options.seed), nothing, nothing, about))
 
 
-def _write(learned: Learned, file: Path) -> None:
-    """Whole or not at all."""
+def _read(file: Path) -> LearnedScorer:
+    with file.open("rb") as opened:
+        return LearnedScorer.load(opened)
+
+
+def _write(learned: LearnedScorer, file: Path) -> None:
+    """Whole or not at all, as numbers of 32 bits."""
+    values = {**learned.scorer.weights, "low": learned.low, "high": learned.high}
+    arrays: dict[str, Any] = {name: each.astype("<f4") for name, each in values.items()}
+    content = b"".join(arrays[name].tobytes() for name in (*NAMES, "low", "high"))
+    about = {**learned.about, "hash": hashlib.sha256(content).hexdigest()}
     beside = file.with_name(f".{file.name}.part")
     with beside.open("wb") as opened:
-        learned.save(opened)
+        np.savez_compressed(opened, about=np.array(json.dumps(about)), **arrays)
     beside.replace(file)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Comparison:
     make: MakeTrace
-    learned: Learned
+    learned: LearnedScorer
 
     def ratio(self, seed: int) -> float:
         """The mean completion time divided by that of `optimus`."""
@@ -132,7 +144,7 @@ class _Comparison:
         return mean_slots(trace, Dl2Policy(self.learned, usual)) / mean_slots(trace, usual)
 
 
-def _compared(learned: Learned, run: Map[Any, Any]) -> Values:
+def _compared(learned: LearnedScorer, run: Map[Any, Any]) -> Values:
     """Trace by trace, in traces that were not trained on."""
     return np.array(list(run(_Comparison(trace_of_testbed, learned).ratio, _COMPARED)))
 

@@ -241,27 +241,13 @@ Target = TargetLoss | TargetMetric
 """A value that a loss or another metric has to reach."""
 
 
-@dataclass(frozen=True, slots=True)
-class TwoTargets:
-    """Done when both targets are met, or when the first of them is."""
-
-    first: Target
-    second: Target
-    both: bool
-
-    @property
-    def targets(self) -> tuple[Target, Target]:
-        """The two, in the order in which the user wrote them."""
-        return self.first, self.second
-
-
 LossGoal = TargetLoss | ConvergenceThreshold
 """A goal that the losses meet."""
 
 AmountGoal = TargetEpochs | TargetSteps
 """A goal that an amount of training meets."""
 
-Goal = LossGoal | TargetMetric | TwoTargets | AmountGoal
+Goal = LossGoal | TargetMetric | AmountGoal
 
 
 def goal_text(goal: Goal | None) -> str:
@@ -273,20 +259,12 @@ def goal_text(goal: Goal | None) -> str:
             return f"falls < {100 * fraction:g} %"
         case TargetMetric(name=name, value=value, at_least=at_least):
             return f"{name} {'>=' if at_least else '<='} {value:g}"
-        case TwoTargets(first=first, second=second, both=both):
-            return f"{goal_text(first)} {'and' if both else 'or'} {goal_text(second)}"
         case TargetEpochs(epochs=epochs):
             return f"{epochs:g} epochs"
         case TargetSteps(steps=steps):
             return f"{steps} steps"
         case None:
             return ""
-
-
-def target_metrics(goal: Goal | None) -> tuple[TargetMetric, ...]:
-    """The parts of a goal that are about a metric other than the training loss."""
-    targets = goal.targets if isinstance(goal, TwoTargets) else (goal,)
-    return tuple(each for each in targets if isinstance(each, TargetMetric))
 
 
 class AtTarget(StrEnum):

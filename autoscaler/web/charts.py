@@ -18,7 +18,6 @@ from optimus.jobs import (
     LossGoal,
     TargetLoss,
     TargetMetric,
-    TwoTargets,
     goal_text,
 )
 from optimus.models.convergence import LearningRateSchedule, LossCurve, LossSeries, TimeToGoal
@@ -123,12 +122,9 @@ class _Quantity:
 def curve_charts(
     job: Job, progress: TrainingProgress, forecast: Forecast | NotReady | None
 ) -> list[CurveChart]:
-    """A chart for each quantity that the goal is about."""
-    goal = job.goal
-    goals = goal.targets if isinstance(goal, TwoTargets) else (goal,)
-    # Of two targets the forecast is that of one: which one, it does not say.
-    known = forecast if isinstance(forecast, Forecast) and len(goals) == 1 else None
-    return [_curve_chart(each, progress, known) for each in goals]
+    """A chart of the quantity that the goal is about."""
+    known = forecast if isinstance(forecast, Forecast) else None
+    return [_curve_chart(job.goal, progress, known)]
 
 
 def _curve_chart(

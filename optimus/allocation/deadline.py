@@ -72,12 +72,12 @@ class DeadlineOutlook:
 
     @property
     def is_at_risk(self) -> bool:
-        """Whether it is known that the deadline is not met as things are."""
+        """Return whether it is known that the deadline is not met as things are."""
         return self.fastest is not None and not self.provisional
 
     @property
     def is_met(self) -> bool:
-        """Whether the deadline is met, with a probability of 90 %."""
+        """Return whether the deadline is met, with a probability of 90 %."""
         return self.fastest is None
 
 
@@ -93,8 +93,8 @@ def counts_from(least: Counts, most: tuple[int, int]) -> tuple[Counted, Counted]
 def outlook(
     job: Job, forecast: Forecast, deadline: Deadline, counts: Counts, capacity: Resources
 ) -> DeadlineOutlook:
-    """Whether the job meets its deadline at ``counts``, and if not, whether others would do in a
-    cluster of this capacity, were it empty."""
+    """Return whether the job meets its deadline at ``counts``, and if not, whether others would do
+    in a cluster of this capacity, were it empty."""
     assert job.finish_by is not None
     late = float(forecast.late_seconds(counts.ps, counts.workers))
     found = DeadlineOutlook(job.finish_by, deadline.seconds, counts, late)

@@ -93,8 +93,8 @@ class Objectives:
         )
 
     def worth(self, rows: NDArray[np.int64], now: Seconds, saved: Seconds) -> Seconds:
-        """What saving so many seconds is worth, in units of the objective; infinite where they
-        are."""
+        """Return what saving so many seconds is worth, in units of the objective; infinite where
+        they are."""
         power, weight = self.power[rows], self.weight[rows]
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             least = np.where(power < 1, LEAST_SECONDS, 0.0)

@@ -222,16 +222,16 @@ class _Steps:
     more_workers: Counted
 
     def cost(self, demands: Demands, which: Counted | slice = _EVERY) -> Amounts:
-        """What these steps ask for together, by column: added up by row first, since there are many
-        more steps than rows."""
+        """Return what these steps ask for together, by column: added up by row first, since there
+        are many more steps than rows."""
         rows, jobs = self.row[which], len(demands.ps)
         ps = np.bincount(rows, weights=self.more_ps[which], minlength=jobs)
         workers = np.bincount(rows, weights=self.more_workers[which], minlength=jobs)
         return ps.astype(np.int64) @ demands.ps + workers.astype(np.int64) @ demands.workers
 
     def costs_in(self, column: int, demands: Demands) -> Counted:
-        """What each step asks for in one column. All columns at once would be by far the largest
-        array here, and are not needed."""
+        """Return what each step asks for in one column. All columns at once would be by far the
+        largest array here, and are not needed."""
         ps, workers = demands.ps[:, column], demands.workers[:, column]
         return np.asarray(ps[self.row] * self.more_ps + workers[self.row] * self.more_workers)
 

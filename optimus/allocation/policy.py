@@ -263,7 +263,7 @@ class Policy(Protocol):
 
     @property
     def traits(self) -> PolicyTraits:
-        """What it is."""
+        """Return what it is."""
 
     def decide(
         self, problem: ClusterProblem, memory: PolicyMemory, seed: int
@@ -280,7 +280,7 @@ class PoolRule(Protocol):
 
     @property
     def traits(self) -> PolicyTraits:
-        """What the policy is."""
+        """Return what the policy is."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Choose counts within each job's bounds, together within ``problem.available``."""

@@ -245,7 +245,7 @@ class JobHistory:
 
     @property
     def excluded(self) -> Exclusions:
-        """What it may not go to."""
+        """Return what it may not go to."""
         return (*self.placement_failures, *self.failed_counts)
 
     def bounded(self, job: Job) -> Job:
@@ -426,8 +426,8 @@ def _indices(amounts: Sequence[Resources], index: dict[Resources, int]) -> Count
 
 
 def _placed(problem: AllocationProblem, ps: Counted, workers: Counted) -> list[int]:
-    """How many tasks of each request the candidates hold, by its index; ``ps`` and ``workers`` are
-    the indices of their requests."""
+    """Return how many tasks of each request the candidates hold, by its index; ``ps`` and
+    ``workers`` are the indices of their requests."""
     held = as_columns([each.holds or NO_COUNTS for each in problem.candidates])
     placed = np.zeros(1 + max(ps.max(initial=-1), workers.max(initial=-1)), dtype=np.int64)
     for request, count in zip((ps, workers), held, strict=True):

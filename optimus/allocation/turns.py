@@ -249,8 +249,8 @@ def _answer(
 
 
 def _less_taken(pool: PoolProblem, best_first: Sequence[int]) -> dict[str, Resources]:
-    """What each kind has for turns. Of what others hold, or are to start with as nothing is known
-    of them yet, it is not known on which kind it is: it is taken off the last ones."""
+    """Return what each kind has for turns. Of what others hold, or are to start with as nothing is
+    known of them yet, it is not known on which kind it is: it is taken off the last ones."""
     of_kinds = total(each.capacity for each in pool.kinds)
     taken, left = of_kinds - pool.allocation.available, dict[str, Resources]()
     for kind in reversed(best_first):
@@ -293,8 +293,8 @@ def next_round(
 
 
 def _take(each: Contender, kind: str, left: dict[str, Resources], of_ps: Sequence[str]) -> bool:
-    """Whether the job fits on a kind, its PSs on one of others, else spread over these; takes what
-    it asks for."""
+    """Return whether the job fits on a kind, its PSs on one of others, else spread over these;
+    takes what it asks for."""
     if not each.workers.fits_in(left[kind]):
         return False
     after = {**left, kind: left[kind] - each.workers}

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
 
-from optimus.jobs import Target, TwoTargets
+from optimus.jobs import Target
 from optimus.progress.targets import InvalidTarget, parse_target
 
 
@@ -52,7 +52,7 @@ def fractions(text: str) -> tuple[float, ...]:
     return tuple(map(number_between(0, 1), text.split(",")))
 
 
-def target_goal(text: str) -> Target | TwoTargets:
+def target_goal(text: str) -> Target:
     """A goal as in the annotation ``optimus.dl/target``."""
     goal = parse_target(text)
     if isinstance(goal, InvalidTarget):

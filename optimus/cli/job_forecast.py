@@ -28,7 +28,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     goal = parser.add_mutually_exclusive_group()
     loss = number_between(0, math.inf, "a loss")
     goal.add_argument("--target-loss", type=loss, metavar="X", help="the loss to be met")
-    target = "a goal as in optimus.dl/target, such as 'accuracy>=0.76' or 'acc>=0.7 and loss<=0.3'"
+    target = "a goal as in optimus.dl/target, such as 'accuracy>=0.76'"
     goal.add_argument("--target", type=target_goal, metavar="GOAL", help=target)
     threshold = "a fall of an epoch, as in optimus.dl/convergence-threshold"
     goal.add_argument("--threshold", type=number_between(0, 1), metavar="T", help=threshold)

@@ -11,7 +11,7 @@ import numpy as np
 from optimus.cli.command import Answer, BadInput
 from optimus.cli.training_log import TrainingLog, met_at, read_metric, read_training_log
 from optimus.errors import NotReady
-from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss, TargetMetric, TwoTargets
+from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss, TargetMetric
 from optimus.models.convergence import (
     MEDIAN_OF,
     LearningRateSchedule,
@@ -111,7 +111,7 @@ def forecast_of_log(options: argparse.Namespace) -> Answer:
 
     Raises:
         BadInput: the options have no goal, or the log cannot be read."""
-    goal: Goal | TwoTargets | None = options.target
+    goal: Goal | None = options.target
     if options.target_loss is not None:
         goal = TargetLoss(options.target_loss)
     elif options.threshold is not None:
@@ -119,35 +119,8 @@ def forecast_of_log(options: argparse.Namespace) -> Answer:
     if goal is None:
         needed = "--target-loss, --target or --threshold is needed"
         raise BadInput(options.log, f"{needed}: a log does not say what its goal is")
-    if isinstance(goal, TwoTargets):
-        return _of_two(options, goal)
     forecast = LogForecast.of(options.log, goal, options.metric)
     return Answer(_value(forecast), "\n".join(_lines(forecast)))
-
-
-def _of_two(options: argparse.Namespace, goal: TwoTargets) -> Answer:
-    """The forecasts towards both targets, and which of them decides."""
-    forecasts = [LogForecast.of(options.log, target, options.metric) for target in goal.targets]
-    ends = [_end(forecast) for forecast in forecasts]
-    decides = ends.index(max(ends) if goal.both else min(ends))
-    rule = "both targets are asked for" if goal.both else "the first of two targets is asked for"
-    last = f"{rule}: {_goal_text(forecasts[decides])} decides"
-    value = {
-        "log": str(options.log),
-        "both": goal.both,
-        "goals": [_value(each) for each in forecasts],
-        "decides": decides,
-    }
-    lines = [line for each in forecasts for line in _lines(each)]
-    return Answer(value, "\n".join([*lines, last]))
-
-
-def _end(forecast: LogForecast) -> float:
-    """Return when the goal is or was met; infinite where there is no forecast."""
-    if forecast.met is not None:
-        return forecast.met
-    found = forecast.time_to_goal
-    return math.inf if isinstance(found, NotReady) or found.is_unlikely else found.point
 
 
 def _value(forecast: LogForecast) -> dict[str, object]:

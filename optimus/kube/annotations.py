@@ -22,7 +22,6 @@ from optimus.jobs import (
     TargetLoss,
     TargetSteps,
     TrainingMode,
-    TwoTargets,
 )
 from optimus.kube.contract import GROUP, Annotation
 from optimus.kube.errors import Malformed
@@ -259,7 +258,7 @@ def _schedule(text: str) -> str:
     return text
 
 
-def _target(text: str) -> Target | TwoTargets:
+def _target(text: str) -> Target:
     target = parse_target(text)
     if isinstance(target, InvalidTarget):
         raise ValueError(target.expected)

@@ -47,8 +47,8 @@ _LATE: Final = 2.0
 
 
 def conditions_of(job: Job) -> str:
-    """What has to be the same for one job's samples to hold for another: the kind, the mode, the
-    batch, the image of the workers, and what each replica requests."""
+    """Return what has to be the same for one job's samples to hold for another: the kind, the mode,
+    the batch, the image of the workers, and what each replica requests."""
     batch = "unknown" if job.batch is None else f"{job.batch.size} of the {job.batch.scope}"
     roles = {"ps": job.ps, "worker": job.worker}
     roles |= {str(each.role): each.spec for each in job.fixed}
@@ -64,8 +64,8 @@ def _requests(spec: ReplicaSpec) -> str:
 def run_of(
     job: Job, progress: TrainingProgress, at: float, *, succeeded: bool, differed: bool = False
 ) -> EarlierRun:
-    """What a job's training has shown by the instant ``at``; losses only of one that succeeded or
-    has met its goal."""
+    """Return what a job's training has shown by the instant ``at``; losses only of one that
+    succeeded or has met its goal."""
     run = EarlierRun(
         uid=job.uid,
         job=job.key.name,
@@ -164,8 +164,8 @@ def applicable(runs: Iterable[EarlierRun], job: Job, at: float) -> tuple[Earlier
 
 
 def why_differs(job: Job, progress: TrainingProgress) -> str | None:
-    """Why a job differs from the prediction of earlier runs of its workload: a sentence with both
-    figures; ``None`` while it is.
+    """Return why a job differs from the prediction of earlier runs of its workload: a sentence with
+    both figures; ``None`` while it is.
 
     1. Speed: at some counts, measured for a minute at least, the log of own / expected speed is
        farther from 0 than 3 standard deviations: those of the earlier model, of the own sample, and

@@ -20,7 +20,6 @@ from optimus.jobs import (
     Job,
     TargetEpochs,
     TargetMetric,
-    TwoTargets,
 )
 from optimus.models import Vector
 from optimus.models.convergence import LossCurve
@@ -47,8 +46,8 @@ _MOST_EPOCHS: Final = 20.0
 def value_of_measuring(
     job: Job, progress: TrainingProgress, forecast: Forecast, allowed: Sequence[Counts]
 ) -> Vector:
-    """What a sample of a job's speed at each of these counts is worth, as a part of its least
-    expected time: ``speed.hypotheses``."""
+    """Return what a sample of a job's speed at each of these counts is worth, as a part of its
+    least expected time: ``speed.hypotheses``."""
     return values_of_measuring(
         known_samples(job, progress),
         SpeedTerms.of(job),
@@ -121,8 +120,6 @@ def _expected_end(goal: Goal | None, progress: TrainingProgress) -> float | None
 
 
 def _lacks_points(goal: Goal, progress: TrainingProgress) -> bool:
-    if isinstance(goal, TwoTargets):
-        return any(_lacks_points(each, progress) for each in goal.targets)
     losses = losses_with_epochs(progress)
     if isinstance(goal, TargetMetric):
         found = as_losses(goal, progress.metrics)

@@ -25,8 +25,6 @@ from optimus.jobs import (
     TargetEpochs,
     TargetMetric,
     TrainingMode,
-    TwoTargets,
-    target_metrics,
 )
 from optimus.models import Vector
 from optimus.models.convergence import (
@@ -259,9 +257,6 @@ def forecast_job(
     goal = goal or job.goal
     if goal is None:
         return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
-    if isinstance(goal, TwoTargets):
-        first, second = (forecast_job(job, progress, each, fit) for each in goal.targets)
-        return _of_two(first, second, both=goal.both)
     if isinstance(goal, TargetMetric):
         return _until_metric(job, progress, goal, fit)
     losses = losses_with_epochs(progress)
@@ -328,31 +323,6 @@ def _until_metric(
     return _until(job, progress, curve, total)
 
 
-def _of_two(
-    first: Forecast | NotReady, second: Forecast | NotReady, *, both: bool
-) -> Forecast | NotReady:
-    """The later of two forecasts where both goals are asked for, else the earlier.
-
-    Where one has no forecast, neither have both; of either, the other's counts."""
-    if isinstance(first, NotReady) or isinstance(second, NotReady):
-        refusals = [each for each in (first, second) if isinstance(each, NotReady)]
-        if both or len(refusals) == 2:
-            reason = "; ".join(dict.fromkeys(each.reason for each in refusals))
-            if not any(isinstance(each, SpeedNotReady) for each in refusals):
-                return NotReady(reason)
-            return SpeedNotReady(
-                reason,
-                lambda speed: _of_two(_at_speed(first, speed), _at_speed(second, speed), both=both),
-            )
-        return second if isinstance(first, NotReady) else first
-    is_later = second.remaining_steps > first.remaining_steps
-    return second if is_later == both else first
-
-
-def _at_speed(found: Forecast | NotReady, speed: Speed) -> Forecast | NotReady:
-    return found.at_speed(speed) if isinstance(found, SpeedNotReady) else found
-
-
 def _unbounded(name: str) -> str:
     return f"{name} rises without a bound: when it reaches its goal cannot be predicted"
 
@@ -385,9 +355,6 @@ def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
     if isinstance(goal, AmountGoal):
         done = progress.epoch if isinstance(goal, TargetEpochs) else progress.step
         return done is not None and done >= amount(goal) - _SLACK
-    if isinstance(goal, TwoTargets):
-        met = [goal_is_met(each, progress) for each in goal.targets]
-        return all(met) if goal.both else any(met)
     if isinstance(goal, TargetMetric):
         found = as_losses(goal, progress.metrics)
         return not isinstance(found, NotReady) and found.is_met
@@ -401,14 +368,10 @@ def _losses_meet(goal: LossGoal, progress: TrainingProgress, losses: Sequence[Lo
 
 
 def why_never_ready(goal: Goal | None, progress: TrainingProgress) -> str | None:
-    """Why a job will have no forecast, as far as its log shows after two epochs: it prints nothing
-    that the goal is about. ``None`` where it may have one."""
+    """Return why a job will have no forecast, as far as its log shows after two epochs: it prints
+    nothing that the goal is about. ``None`` where it may have one."""
     if progress.epoch is None or progress.epoch < _ENOUGH_EPOCHS:
         return None
-    if isinstance(goal, TwoTargets):
-        reasons = [why_never_ready(each, progress) for each in goal.targets]
-        known = [each for each in reasons if each is not None]
-        return "; ".join(known) if len(known) > (0 if goal.both else 1) else None
     if isinstance(goal, LossGoal) and not progress.losses:
         return progress.diagnostic or "its log has shown no training loss in two epochs"
     if isinstance(goal, TargetMetric):
@@ -418,13 +381,11 @@ def why_never_ready(goal: Goal | None, progress: TrainingProgress) -> str | None
 
 
 def current_value(goal: Goal | None, progress: TrainingProgress) -> tuple[str, float] | None:
-    """Name and newest value of the metric that a goal is about, as the log prints them.
-
-    Of two metrics the first that has not met its target."""
-    found = [as_losses(each, progress.metrics) for each in target_metrics(goal)]
-    known = [each for each in found if not isinstance(each, NotReady)]
-    shown = next((each for each in known if not each.is_met), known[0] if known else None)
-    return None if shown is None else (shown.series.name, shown.series.points[-1].loss)
+    """Name and newest value of the metric that a goal is about, as the log prints them."""
+    found = as_losses(goal, progress.metrics) if isinstance(goal, TargetMetric) else None
+    if found is None or isinstance(found, NotReady):
+        return None
+    return found.series.name, found.series.points[-1].loss
 
 
 def current_loss(progress: TrainingProgress) -> float | None:

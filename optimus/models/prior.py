@@ -162,8 +162,8 @@ def _first_at_most(run: EarlierRun, goal: LossGoal) -> float | None:
 def earlier_total(
     progress: TrainingProgress, goal: LossGoal, *, in_epochs: bool
 ) -> TotalPrior | None:
-    """When the goal is met by one more run of the workload; ``None`` where no earlier one shows
-    it."""
+    """Return when the goal is met by one more run of the workload; ``None`` where no earlier one
+    shows it."""
     logs = goal_logs(progress.earlier, goal, in_epochs=in_epochs)
     if not len(logs):
         return None
@@ -172,8 +172,8 @@ def earlier_total(
 
 
 def usual_total(progress: TrainingProgress, *, in_epochs: bool) -> TotalPrior | None:
-    """How long a run takes by those of the cluster and of its namespace; ``None`` where none of
-    them is known."""
+    """Return how long a run takes by those of the cluster and of its namespace; ``None`` where none
+    of them is known."""
     groups = [each.epochs if in_epochs else each.steps for each in progress.lengths]
     known = [np.log(group) for group in groups if group]
     if not known:

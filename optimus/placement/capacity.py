@@ -238,12 +238,12 @@ class Capacity:
 
     @property
     def class_free(self) -> Integers:
-        """What is free on each node of each class, of shape (classes, resources)."""
+        """Return what is free on each node of each class, of shape (classes, resources)."""
         return self._class_free[: len(self._rows)]
 
     @property
     def class_sizes(self) -> Integers:
-        """How many nodes each class has; 0 for a number that is not in use."""
+        """Return how many nodes each class has; 0 for a number that is not in use."""
         return self._class_sizes[: len(self._rows)]
 
     def free_rows(self) -> Integers:
@@ -274,8 +274,8 @@ class Capacity:
         return able
 
     def distinguish(self, *constraints: NodeConstraints) -> None:
-        """From now on nodes are of different classes where they differ in whether they admit
-        these; renumbers the classes."""
+        """Divide classes further where nodes differ in whether they admit these; renumbers the
+        classes."""
         for each in constraints:
             if each not in self._admissions:
                 self._split_by(each)
@@ -333,12 +333,12 @@ class Capacity:
         return self._roomiest
 
     def is_unrivalled(self, column: int) -> bool:
-        """Whether no other class has as much of this resource as the roomiest. May be false where
-        that is so."""
+        """Return whether no other class has as much of this resource as the roomiest. May be false
+        where that is so."""
         return not self._rivalled[column]
 
     def free_fractions(self, column: int) -> NDArray[np.float64]:
-        """Of each class, the free part of one resource; 0 where nodes have none of it."""
+        """Return the free part of one resource by class; 0 where nodes have none of it."""
         whole = self._shape_totals[self._class_shapes[: len(self._rows)], column]
         left = self.class_free[:, column]
         return np.asarray(np.divide(left, whole, out=np.zeros(len(left)), where=whole > 0))

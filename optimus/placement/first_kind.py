@@ -61,8 +61,8 @@ class FirstKindRule:
 
 
 def _stays(job: Job) -> bool:
-    """Whether a job trains where it starts: nobody changes its counts. Where somebody does, its
-    kind is decided with them, within a minute, and on a full kind it could not grow."""
+    """Return whether a job trains where it starts: nobody changes its counts. Where somebody does,
+    its kind is decided with them, within a minute, and on a full kind it could not grow."""
     changes = job.managed and job.manage is Manage.AUTO and job.rescale is not RescaleRule.NEVER
     return not changes or has_fixed_counts(job)
 
@@ -73,8 +73,8 @@ def has_fixed_counts(job: Job) -> bool:
 
 
 def _may_be_bound(gang: Gang) -> bool:
-    """Whether workers need nodes. Without PSs all replicas train: none of them may have one yet, as
-    a part of them on nodes of one kind would be no faster."""
+    """Return whether workers need nodes. Without PSs all replicas train: none of them may have one
+    yet, as a part of them on nodes of one kind would be no faster."""
     if any(member.role is Role.PS for member in gang.members):
         return any(member.role is Role.WORKER for member in gang.unbound)
     return not gang.is_in_part

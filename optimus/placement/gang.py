@@ -1,4 +1,4 @@
-"""What placement is asked and what it answers.
+"""The questions that placement is asked, and its answers.
 
 A gang is placed whole or not at all; replicas that are bound already keep their nodes and count as
 placed. Refusals do not vary from try to try: kube-scheduler writes a pod's refusal into its status
@@ -76,7 +76,7 @@ class Gang:
 
     @property
     def is_in_part(self) -> bool:
-        """Whether any of its replicas has a node."""
+        """Return whether any of its replicas has a node."""
         return any(member.node is not None for member in self.members)
 
     def replica(self, member: Member) -> ReplicaId:
@@ -170,7 +170,7 @@ class Assignment(NamedTuple):
 
     @property
     def counts(self) -> Counts:
-        """How many PSs and workers these are."""
+        """Return how many PSs and workers these are."""
         return Counts(
             sum(each.ps for each in self.servers), sum(each.workers for each in self.servers)
         )

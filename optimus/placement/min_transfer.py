@@ -1,7 +1,7 @@
 """The least transfer time, then the fewest servers (Optimus, section 4.2).
 
 Minimises what Theorem 1 minimises, the largest per-server transfer time: the larger of
-(S/p)(w - w_k)/B over servers that hold a PS and (S/p)(p - p_k)/b over servers that hold a worker.
+(S/p)(w - w_k)/B over servers that hold a PS and (S/p)(p - p_k)/B over servers that hold a worker.
 The time depends on the plan only through the fewest workers beside any PS and the fewest PSs beside
 any worker, so:
 
@@ -17,9 +17,7 @@ those that hold most workers and those that hold most PSs are considered. That a
 is often known without a search, by the dual of the sums (``GroupTable.might_fit``).
 """
 
-from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -45,29 +43,11 @@ are considered, or the number of servers is not counted."""
 _WEIGHTS: Final = 12
 """Number of weights of a PS against a worker that are tried to refuse a gang."""
 
-_POWERS: Final = 3
-"""Weights from 1/8 to 8 are tried to refuse a node for a fixed role."""
-
 _ROUNDING: Final = 1e-6
 """Sums of whole numbers times weights differ by less."""
 
 _STEP_STATES: Final = 1000
-"""As many states as a step without any would take the time of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """What a transfer takes: S bytes of parameters, B and b bytes a second at a PS and at a
-    worker."""
-
-    parameter_bytes: float = 1.0
-    ps_bandwidth: float = 1.0
-    worker_bandwidth: float = 1.0
-
-    def seconds(self, ps: int, missing_workers: int, missing_ps: int) -> float:
-        """Per-step transfer time of a server that lacks this many of the job's workers and PSs."""
-        share = self.parameter_bytes / max(ps, 1)
-        return share * max(missing_workers / self.ps_bandwidth, missing_ps / self.worker_bandwidth)
+"""A step without any state takes the time of so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +77,7 @@ class ServerTable:
 
     @property
     def is_bound(self) -> Mask:
-        """Which servers hold bound replicas of the gang: every plan includes them."""
+        """Return which servers hold bound replicas of the gang: every plan includes them."""
         return (self.ps.bound > 0) | (self.workers.bound > 0)
 
     def take(self, servers: Integers) -> "ServerTable":
@@ -108,31 +88,22 @@ class ServerTable:
         )
         return ServerTable(self.rows[servers], self.free[servers], ps, workers)
 
-    def workers_beside(self) -> Integers:
-        """By server, the most workers (at most the gang's) beside exactly j PSs, of shape (servers,
-        p + 1)."""
-        return self._beside_fewer(self.ps.count + 1)
-
-    def _beside_fewer(self, most: int) -> Integers:
-        """By server, the most workers beside exactly 0, 1, ... ``most`` - 1 PSs, of shape (servers,
-        most); ``_NEVER`` where these do not fit."""
-        ps = np.arange(most)
+    def workers_beside(self, most_ps: int) -> Integers:
+        """Return the most workers by server (at most the gang's) beside 0, 1, ... ``most_ps``
+        PSs, of shape (servers, most_ps + 1); ``_NEVER`` where these do not fit."""
+        ps = np.arange(most_ps + 1)
         workers = _most_beside(self.workers, self.ps, ps, self.free)
         allowed = (ps >= self.ps.bound[:, np.newaxis]) & (workers >= 0)
         return np.asarray(np.where(allowed, workers, _NEVER))
 
-    def beside_few(self, most: int = 0) -> Integers:
-        """The same for no more PSs than any server holds, or for fewer than ``most`` PSs."""
-        return self._beside_fewer(most or 1 + int(self.most_ps(0).max(initial=0)))
-
     def most_workers(self, ps: int) -> Integers:
-        """By server, the most workers beside at least so many PSs; ``_NEVER`` where these do not
-        fit."""
+        """Return the most workers by server beside at least so many PSs; ``_NEVER`` where these do
+        not fit."""
         return _most_beside(self.workers, self.ps, np.array([ps]), self.free)[:, 0]
 
     def most_ps(self, workers: int) -> Integers:
-        """By server, the most PSs beside at least so many workers; ``_NEVER`` where these do not
-        fit."""
+        """Return the most PSs by server beside at least so many workers; ``_NEVER`` where these do
+        not fit."""
         return _most_beside(self.ps, self.workers, np.array([workers]), self.free)[:, 0]
 
 
@@ -161,47 +132,30 @@ class Level(NamedTuple):
     ps: int
 
 
-class Levels:
-    """The distinct transfer times of a gang, least first; the last demands nothing."""
+class Levels(NamedTuple):
+    """The transfer times of a gang, least first, in units of S/(p B); the last demands nothing."""
 
-    def __init__(self, ps: int, workers: int, transfer: Transfer) -> None:
-        self._ps, self._workers = ps, workers
-        # A gang of one type sends nothing between its servers: there is one time.
-        together = ps > 0 < workers
-        self._by_workers = [
-            transfer.seconds(ps, missing, 0) for missing in range(workers + 1 if together else 1)
-        ]
-        self._by_ps = [
-            transfer.seconds(ps, 0, missing) for missing in range(ps + 1 if together else 1)
-        ]
-        self.times = sorted({*self._by_workers, *self._by_ps})
+    ps: int
+    workers: int
 
-    def __len__(self) -> int:
-        return len(self.times)
+    @property
+    def last(self) -> int:
+        """The number of the last; a gang of one type sends nothing between its servers."""
+        return max(self) if self.ps and self.workers else 0
 
-    def __getitem__(self, number: int) -> Level:
-        if len(self.times) == 1:
+    def demand(self, number: int) -> Level:
+        """Return what the transfer time of this number demands."""
+        if self.last == 0:
             return Level(0, 0)
-        time = self.times[number]
-        return Level(
-            self._workers + 1 - bisect_right(self._by_workers, time),
-            self._ps + 1 - bisect_right(self._by_ps, time),
-        )
+        return Level(max(self.workers - number, 0), max(self.ps - number, 0))
 
     def of(self, servers: list[Server]) -> int:
         """The number of a plan's transfer time."""
-        if len(self.times) == 1:
+        if self.last == 0:
             return 0
-        workers = min((each.workers for each in servers if each.ps), default=self._workers)
-        ps = min((each.ps for each in servers if each.workers), default=self._ps)
-        time = max(self._by_workers[self._workers - workers], self._by_ps[self._ps - ps])
-        return bisect_left(self.times, time)
-
-
-@lru_cache(maxsize=1024)
-def levels_of(ps: int, workers: int, transfer: Transfer) -> Levels:
-    """The transfer times of a gang; many gangs are alike."""
-    return Levels(ps, workers, transfer)
+        workers = min((each.workers for each in servers if each.ps), default=self.workers)
+        ps = min((each.ps for each in servers if each.workers), default=self.ps)
+        return max(self.workers - workers, self.ps - ps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +231,7 @@ class GroupTable:
         does, is where the left side's slope, the PSs that such servers hold, passes p.
         """
         p, w = self.table.ps.count, self.table.workers.count
-        beside = self.table.beside_few()
+        beside = self.table.workers_beside(int(self.table.most_ps(0).max(initial=0)))
         low, high = 0.0, float(w + 1)
         for weight in (0.0, 1.0, high):
             if self._excess(beside, weight)[0] < 0:
@@ -291,20 +245,6 @@ class GroupTable:
                 break
             low, high = (weight, high) if ps < p else (low, weight)
         return True
-
-    def might_fit_beside(self, amount: Integers, servers: Integers) -> Mask:
-        """Of these servers, on which one sums allow so much to be taken first."""
-        before = self.table.take(servers)
-        after = replace(before, free=before.free - amount)
-        beside, most_ps = self.table.beside_few(), before.beside_few().shape[1]
-        before_few, after_few = before.beside_few(), after.beside_few(most_ps)
-        allowed = np.ones(len(servers), dtype=np.bool_)
-        for weight in (0.0, *(2.0**power for power in range(-_POWERS, _POWERS + 1))):
-            excess, _ = self._excess(beside, weight)
-            values = weight * np.arange(most_ps)
-            lost = (before_few + values).max(axis=1) - (after_few + values).max(axis=1)
-            allowed &= lost <= excess
-        return allowed
 
     def _excess(self, beside: Integers, weight: float) -> tuple[float, int]:
         """Return how much more the servers hold than the gang needs, by this weight; and the PSs of
@@ -355,15 +295,15 @@ def _fewest(values: Integers, sizes: Integers, wanted: int) -> int:
 def might_improve(groups: GroupTable, levels: Levels, known: list[Server]) -> bool:
     """Whether sums allow a plan with less transfer time, or with fewer servers at this time."""
     number = levels.of(known)
-    if number and groups.is_conceivable(levels[number - 1]):
+    if number and groups.is_conceivable(levels.demand(number - 1)):
         return True
     return len(known) > groups.fewest_servers() and groups.is_conceivable(
-        levels[number], len(known) - 1
+        levels.demand(number), len(known) - 1
     )
 
 
 def considered_servers(ps: int, workers: int, known: list[Server] | None) -> int:
-    """Of how many servers of most workers, and of most PSs, the best plan is sought."""
+    """Return of how many servers of most workers, and of most PSs, the best plan is sought."""
     most = ps + workers
     return most if known is None else min(most, max(_CONSIDERED, 2 * len(known)))
 
@@ -376,11 +316,13 @@ def min_transfer_spread(
     ``known`` where none is better than this; ``None`` where the gang does not fit at all.
     """
     most = considered_servers(table.ps.count, table.workers.count, known)
-    search = _Search(table, most, bounded=known is not None)
-    best, high = known, len(levels) - 1
+    search = _LevelSearch(table, most, bounded=known is not None)
+    best, high = known, levels.last
     if known is None:
         # The last level demands nothing. If even that fails, the gang does not fit.
-        best = search.plan(levels[high]) if groups.is_conceivable(levels[high]) else None
+        best = (
+            search.plan(levels.demand(high)) if groups.is_conceivable(levels.demand(high)) else None
+        )
         if best is None:
             return None
     else:
@@ -388,17 +330,17 @@ def min_transfer_spread(
     low = 0
     while low < high:
         middle = (low + high) // 2
-        level = levels[middle]
+        level = levels.demand(middle)
         found = search.plan(level) if groups.is_conceivable(level) else None
         if found is None:
             low = middle + 1
         else:
             best, high = found, min(middle, levels.of(found))
-    return best if best is None else _on_fewer(search, groups, levels[high], best)
+    return best if best is None else _on_fewer(search, groups, levels.demand(high), best)
 
 
 def _on_fewer(
-    search: "_Search", groups: GroupTable, level: Level, best: list[Server]
+    search: "_LevelSearch", groups: GroupTable, level: Level, best: list[Server]
 ) -> list[Server]:
     """The plan on the fewest servers that meets the level."""
     fewest = groups.fewest_servers()
@@ -407,7 +349,7 @@ def _on_fewer(
     return search.plan(level, len(best) - 1, fewest) or best
 
 
-class _Options(NamedTuple):
+class _ServerOptions(NamedTuple):
     """What one server can hold at a level: the most workers without a PS and beside 1, 2, ... PSs;
     and how many workers it holds at least in both cases."""
 
@@ -422,11 +364,11 @@ class _Step(NamedTuple):
     """One server: for each state the number of its PSs, -1 where it is unused."""
 
     at: int
-    options: _Options
+    options: _ServerOptions
     choice: Integers
 
 
-class _Search:
+class _LevelSearch:
     """The servers that are considered, those with bound replicas first."""
 
     def __init__(self, table: ServerTable, most: int, *, bounded: bool) -> None:
@@ -442,7 +384,7 @@ class _Search:
         self._rows: list[int] = table.rows.tolist()
         self._bound_workers: list[int] = table.workers.bound.tolist()
         self._must = len(bound)
-        self._beside = table.workers_beside()
+        self._beside = table.workers_beside(self._ps)
         used = np.flatnonzero((self._beside > _NEVER).any(axis=0))
         self._most_ps = int(used.max(initial=0))
         """On one server."""
@@ -495,7 +437,7 @@ class _Search:
         states = (w // unit + 1) * ((most_servers or 0) + 1) * (p + 1) * (self._most_ps + 1)
         return unit if states <= _EXACT_STATES else 0
 
-    def _options(self, at: int, level: Level) -> _Options:
+    def _options(self, at: int, level: Level) -> _ServerOptions:
         beside, bound = self._beside[at], self._bound_workers[at]
         alone = int(beside[0]) if level.ps == 0 else _NEVER
         with_ps = beside[1 : self._most_ps + 1].copy()
@@ -507,7 +449,7 @@ class _Search:
         possible = np.flatnonzero(with_ps > _NEVER)
         with_ps = with_ps[: 1 + int(possible.max(initial=-1))]
         least = max(level.workers, bound)
-        return _Options(at >= self._must, alone, with_ps, bound, least)
+        return _ServerOptions(at >= self._must, alone, with_ps, bound, least)
 
     def _advance(
         self, most: Integers, at: int, level: Level, unit: int, *, counted: bool

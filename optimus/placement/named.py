@@ -19,5 +19,5 @@ def rule_on_cluster(name: str, preferences: NodePreferences | None = None) -> Ga
     """The rule of this name with what pods and nodes ask for besides."""
     rule = PLACEMENT_RULES[name]
     if isinstance(rule, Theorem1):
-        return Theorem1(rule.transfer, preferences)
+        return Theorem1(preferences)
     return WholeGangRule.of(rule, preferences)

@@ -323,26 +323,6 @@ class NodeGroups:
         table = self._table(groups, np.arange(len(groups)), groups)
         return GroupTable(table, np.append(np.ones(len(self.bound), np.int64), self.sizes[groups]))
 
-    def might_fit_beside(self, amount: Vector, rows: Sequence[int]) -> list[int]:
-        """Of these nodes, those of which so much can be taken first, as far as sums show."""
-        groups = self.by_group()
-        if not groups.might_fit():
-            return []
-        position = {
-            group: at
-            for at, group in enumerate(groups.table.rows.tolist())
-            if at >= len(self.bound)
-        }
-        at = {
-            row: position[group]
-            for row in rows
-            if row not in self._apart and (group := self.capacity.class_of(row)) in position
-        }
-        servers = np.array(list(at.values()), dtype=np.int64)
-        allowed = groups.might_fit_beside(np.array(amount, dtype=np.int64), servers)
-        refused = {row for row, able in zip(at, allowed.tolist(), strict=True) if not able}
-        return [row for row in rows if row not in refused]
-
     def table(self, most: int) -> ServerTable:
         """The nodes one by one, those first that have most of the dominant resource: of each group
         so many at most."""

@@ -3,14 +3,12 @@
 1. The plan that the gang would get without rules, on the nodes that each of its replicas may use
    (for one with affinity also: of one domain): if its replicas can be bound to it one after the
    other, it is the best plan there is.
-2. For more and more servers: each replica in turn goes to a server of the gang that has the fewest
-   of its role, else to a further one, the roomiest that most of the gang may use (fewest servers,
-   balanced, PSs beside workers: the aims of Theorem 1).
-3. Without a limit on the servers, also the other way round: the group of the most nodes first.
-4. Where replicas spread: each in turn on the server with the fewest replicas of any role, in the
-   domains with the fewest pods; likewise.
+2. One pass: each replica in turn, those that may use the fewest nodes first, goes where the
+   constraints that count it have the fewest pods, then to a server of the gang that has the fewest
+   of its role, else to the roomiest that most of the gang may use.
+3. The same with the replicas that may use the most nodes first.
 
-Nothing is taken back, so that a gang that the search gives up on may fit all the same.
+Nothing is taken back, so that a gang that both passes give up on may fit all the same.
 Every step is checked as kube-scheduler's filters check it for one pod, with the replicas placed
 before it as bound. Deterministic: rows number nodes by name, and ties go to the first row.
 """
@@ -20,10 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optimus.jobs import NodeConstraints, Role
 from optimus.nodes import Node, fulfils_any
@@ -45,9 +42,6 @@ from optimus.placement.rules import (
     SpreadConstraint,
     Surroundings,
 )
-
-_MOST_PASSES: Final = 64
-"""Numbers of servers tried."""
 
 _MOST_OPTIONS: Final = 16
 """Choices of volumes tried for claims that are not bound yet."""
@@ -78,7 +72,7 @@ def place_by_rules(
     if problem is not None:
         return does_not_fit_because(gang, problem)
     for each in _with_options(gang, surroundings, capacity):
-        found = _Search(gang, each, capacity).place(unruled)
+        found = _RuleSearch(gang, each, capacity).place(unruled)
         if found is not None:
             return found
     plain = unruled(gang, capacity)
@@ -226,7 +220,7 @@ class _Spread:
 
 
 @dataclass(eq=False, slots=True)
-class _Group:
+class _ReplicaGroup:
     """Unbound replicas that are alike: of one role, with the same requests, rules and selectors
     that match them."""
 
@@ -249,30 +243,28 @@ class _Group:
     """The rows that have every label that its affinity and spread name."""
 
     spread: list[_Spread] = field(default_factory=list)
-    conflicting: list["_Group"] = field(default_factory=list)
+    conflicting: list["_ReplicaGroup"] = field(default_factory=list)
     """Groups that cannot share a node with it, for a host port."""
 
     taken: Integers | None = None
     """By row, replicas with a conflicting host port."""
 
     counted_by: list[_Tally] = field(default_factory=list)
+    evened: list[_Tally] = field(default_factory=list)
+    """Those of them that belong to a topology spread constraint."""
+
     placed: int = 0
 
     @property
     def is_deferrable(self) -> bool:
-        """Whether further replicas may open nodes to it that are closed now."""
+        """Return whether further replicas may open nodes to it that are closed now."""
         return bool(self.affinity or self.spread)
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether no two of it can be on one node."""
-        return self in self.conflicting or any(each in self.counted_by for each in self.anti)
 
 
 # --- the search
 
 
-class _Search:
+class _RuleSearch:
     """One gang on one capacity index."""
 
     def __init__(
@@ -282,7 +274,6 @@ class _Search:
         capacity: Capacity,
     ) -> None:
         self._gang, self._surroundings, self._capacity = gang, surroundings, capacity
-        self._is_even = False
         self._nodes = capacity.nodes
         self._free = np.array(capacity.free, dtype=np.int64).reshape(len(self._nodes), -1)
         self._domains: dict[str, _Domains] = {}
@@ -290,44 +281,32 @@ class _Search:
         self._terms: dict[NodeTerms, Mask] = {}
         self._admitted: dict[NodeConstraints, Mask] = {}
         self._counts = {role: np.zeros(len(self._nodes), dtype=np.int64) for role in Role}
-        self._totals = Counter(member.role for member in gang.members)
         for member in gang.members:
             if member.node is not None and member.node in capacity.row_of:
                 self._counts[member.role][capacity.row_of[member.node]] += 1
         self._used = sum(self._counts.values(), np.zeros(len(self._nodes), dtype=np.int64))
-        self._order: list[_Group] = []
-        """The groups, the one with the fewest nodes first."""
         self._groups = self._grouped()
-        if self._groups is not None:
-            self._prepare(self._groups)
+        self._prepare(self._groups)
+        self._groups.sort(key=lambda g: (int(g.static.sum()), g.role, g.members[0].index))
 
     def place(self, unruled: PlaceWithoutRules) -> Placement | None:
         """A node for every unbound replica, if one is found."""
-        if self._groups is None or not all(group.static.any() for group in self._groups):
+        if not all(group.static.any() for group in self._groups):
             return None
         gang = replace(self._gang, surroundings=None)
         for usable in self._usable():
             plan = unruled(gang, usable)
             if isinstance(plan, Placement) and self._can_be_bound(plan):
                 return plan
-        for servers in islice(self._numbers_of_servers(), _MOST_PASSES):
-            found = self._pass(servers)
-            if found is not None:
-                return found
-        orders = self._order, self._order[::-1]
-        spreads = any(group.spread for group in self._groups)
-        for is_even, order in product((False, True) if spreads else (False,), orders):
-            self._is_even, self._order = is_even, order
-            found = self._pass(None)
-            if found is not None:
-                return found
+        for order in (self._groups, self._groups[::-1]):
+            rows = self._pass(order)
+            if rows is not None and self._is_bound_in_every_order(rows):
+                return self._named(rows)
         return None
 
     def _can_be_bound(self, plan: Placement) -> bool:
         """Return whether the replicas can be bound to these nodes one after the other, whichever
         kube-scheduler takes first; takes nothing."""
-        if self._groups is None:
-            return False
         rows: dict[int, list[int]] = {}
         for group in self._groups:
             for member in group.members:
@@ -338,25 +317,24 @@ class _Search:
         return self._is_bound_in_every_order(rows)
 
     def _is_bound_in_every_order(self, rows: Mapping[int, Sequence[int]]) -> bool:
-        """Whether replicas on these rows, by the ``id`` of their group, are bound in the orders
-        that can go wrong.
+        """Return whether replicas on these rows, by the ``id`` of their group, are bound in the
+        orders that can go wrong.
 
         A topology spread can refuse a pod because of others that were bound before it, and a pod
         affinity that its first pod need not fulfil can do so, too. The worst order therefore
         begins with the groups that have neither; of those that have one, each may be the first.
         """
-        groups = self._groups or []
-        ruled = [group for group in groups if group.spread or group.affinity]
-        plain = [group for group in groups if not (group.spread or group.affinity)]
+        ruled = [group for group in self._groups if group.spread or group.affinity]
+        plain = [group for group in self._groups if not (group.spread or group.affinity)]
         orders = [[*plain, *ruled[at:], *ruled[:at]] for at in range(len(ruled))] or [plain]
         return all(self._is_bound_in_order(order, rows) for order in orders)
 
     def _is_bound_in_order(
-        self, groups: Sequence[_Group], rows: Mapping[int, Sequence[int]]
+        self, groups: Sequence[_ReplicaGroup], rows: Mapping[int, Sequence[int]]
     ) -> bool:
         """Return whether all are bound where each round tries the groups in this order."""
         waiting = [(group, row) for group in groups for row in rows[id(group)]]
-        done: list[tuple[_Group, int]] = []
+        done: list[tuple[_ReplicaGroup, int]] = []
         progress = True
         while waiting and progress:
             progress, left = False, []
@@ -374,8 +352,8 @@ class _Search:
 
     # --- groups and what concerns them
 
-    def _grouped(self) -> list[_Group] | None:
-        """The unbound replicas in groups; ``None`` where one asks for what no node has."""
+    def _grouped(self) -> list[_ReplicaGroup]:
+        """The unbound replicas in groups; one that asks for what no node has may use no row."""
         terms = sorted(
             {term for m in self._gang.unbound for term in (m.rules or NO_RULES).anti_affinity},
             key=repr,
@@ -385,7 +363,7 @@ class _Search:
             key=repr,
         )
         self._asked = [*(Selection((term.selector,)) for term in terms), *selections]
-        groups: dict[object, _Group] = {}
+        groups: dict[object, _ReplicaGroup] = {}
         matched: dict[object, tuple[bool, ...]] = {}
         for member in sorted(self._gang.unbound, key=lambda each: (each.role, each.index)):
             if member.labels not in matched:
@@ -397,10 +375,11 @@ class _Search:
                 groups[key].members.append(member)
                 continue
             amount = self._capacity.vector(member.spec.resources)
-            if amount is None:
-                return None
             static = self._static(member, rules)
-            groups[key] = _Group(member.role, [member], amount, rules, signature, static)
+            if amount is None:
+                amount = (0,) * len(self._capacity.resources)
+                static[:] = False
+            groups[key] = _ReplicaGroup(member.role, [member], amount, rules, signature, static)
         return list(groups.values())
 
     def _matches(self, selection: Selection, member: Member) -> bool:
@@ -415,7 +394,7 @@ class _Search:
             if self._matches(Selection((term.selector,)), member)
         )
 
-    def _prepare(self, groups: list[_Group]) -> None:
+    def _prepare(self, groups: list[_ReplicaGroup]) -> None:
         """Connect the groups with what is counted, for their own rules and for one another's."""
         for group in groups:
             self._prepare_affinity(group)
@@ -430,22 +409,21 @@ class _Search:
             if group.conflicting:
                 group.taken = np.zeros(len(self._nodes), dtype=np.int64)
         for group in groups:
-            for (selection, _, _), tally in self._tallies.items():
+            for (selection, _, spread), tally in self._tallies.items():
                 if group.matched[self._asked.index(selection)]:
                     group.counted_by.append(tally)
+                    if spread is not None:
+                        group.evened.append(tally)
         for term in {term for group in groups for term in group.rules.anti_affinity}:
             self._prepare_repelling(term, groups)
-        column = self._capacity.dominant(self._demand(groups))
+        column = self._capacity.dominant(self._demand())
         self._dominant = self._free[:, column] if column >= 0 else np.zeros(len(self._nodes))
         self._popularity = sum(
             (group.static.astype(np.int64) for group in groups),
             np.zeros(len(self._nodes), dtype=np.int64),
         )
-        self._order = sorted(
-            groups, key=lambda g: (int(g.static.sum()), g.role, g.members[0].index)
-        )
 
-    def _prepare_affinity(self, group: _Group) -> None:
+    def _prepare_affinity(self, group: _ReplicaGroup) -> None:
         rules = group.rules
         group.anti = [
             self._tally(Selection((term.selector,)), term.topology_key)
@@ -457,7 +435,7 @@ class _Search:
             group.may_be_first = group.matched[self._asked.index(together)]
             group.labelled = self._labelled(term.topology_key for term in rules.affinity)
 
-    def _prepare_repelling(self, term: AffinityTerm, groups: Sequence[_Group]) -> None:
+    def _prepare_repelling(self, term: AffinityTerm, groups: Sequence[_ReplicaGroup]) -> None:
         """A replica with an anti-affinity keeps those that it selects away, as they keep it."""
         owners = _Tally(self._domain(term.topology_key))
         for group in groups:
@@ -491,7 +469,7 @@ class _Search:
                     known.add(self._capacity.row_of[node], count)
         return known
 
-    def _spread(self, group: _Group, constraint: SpreadConstraint) -> _Spread:
+    def _spread(self, group: _ReplicaGroup, constraint: SpreadConstraint) -> _Spread:
         member, rules = group.members[0], group.rules
         eligible = self._labelled(each.topology_key for each in rules.spread)
         constraints = member.spec.constraints
@@ -561,7 +539,7 @@ class _Search:
     def _usable(self) -> Iterator[Capacity]:
         """The capacity without the nodes that some replica may not use; then, where replicas are to
         be beside others, with one domain alone, those with most of the dominant resource first."""
-        groups = self._groups or []
+        groups = self._groups
         usable = np.logical_and.reduce([group.static for group in groups])
         yield self._with_rows(usable)
         keys = {term.topology_key for group in groups for term in group.rules.affinity}
@@ -581,7 +559,7 @@ class _Search:
 
     # --- one step
 
-    def _allowed(self, group: _Group) -> Mask:
+    def _allowed(self, group: _ReplicaGroup) -> Mask:
         """The rows that the group's next replica may go to."""
         mask = group.static.copy()
         for column, asked in enumerate(group.amount):
@@ -601,7 +579,7 @@ class _Search:
             mask &= spread.allows()
         return mask
 
-    def _take(self, group: _Group, row: int, sign: int) -> None:
+    def _take(self, group: _ReplicaGroup, row: int, sign: int) -> None:
         """Put a replica of a group on a row, or take it away again (``sign`` -1)."""
         self._free[row] -= sign * np.array(group.amount, dtype=np.int64)
         self._counts[group.role][row] += sign
@@ -613,101 +591,61 @@ class _Search:
             if other.taken is not None:
                 other.taken[row] += sign
 
-    def _best(self, group: _Group, rows: Integers, servers: int | None) -> int | None:
-        """The row for the group's next replica."""
-        if servers is not None:
-            most = -(-self._totals[group.role] // servers)
-            used = self._used[rows] > 0
-            below = self._counts[group.role][rows] < most
-            if group.role not in (Role.PS, Role.WORKER):
-                below[:] = True
-            further = int((self._used > 0).sum()) < servers
-            rows = rows[(used & below) | (~used & further)]
-        if not len(rows):
-            return None
-        return int(rows[np.lexsort(self._preferences(group, rows))[0]])
-
-    def _preferences(self, group: _Group, rows: Integers) -> tuple[NDArray[Any], ...]:
-        """Sort keys for rows, the most important last."""
-        if self._is_even:
-            tallies = {id(each.tally): each.tally for g in self._groups or [] for each in g.spread}
-            pods = np.sum([tally.by_row()[rows] for tally in tallies.values()], axis=0)
-            return rows, -self._dominant[rows], pods, self._used[rows]
-        return (
-            rows,
-            -self._dominant[rows],
-            -self._popularity[rows],
-            -self._used[rows],
-            self._counts[group.role][rows],
-            self._used[rows] == 0,
+    def _best(self, group: _ReplicaGroup, rows: Integers) -> int:
+        """The row, of these, for the group's next replica."""
+        pods = sum((tally.by_row()[rows] for tally in group.evened), np.zeros_like(rows))
+        order = np.lexsort(
+            (
+                rows,
+                -self._dominant[rows],
+                -self._popularity[rows],
+                -self._used[rows],
+                self._counts[group.role][rows],
+                self._used[rows] == 0,
+                pods,
+            )
         )
+        return int(rows[order[0]])
 
     # --- many steps
 
-    def _pass(self, servers: int | None) -> Placement | None:
-        """Place replica after replica; takes nothing."""
-        taken: list[tuple[_Group, int]] = []
-        while (step := self._next(servers)) is not None:
+    def _pass(self, order: Sequence[_ReplicaGroup]) -> dict[int, list[int]] | None:
+        """The rows of every replica, by the ``id`` of its group, where each finds one; takes
+        nothing."""
+        taken: list[tuple[_ReplicaGroup, int]] = []
+        while (step := self._next(order)) is not None:
             self._take(*step, 1)
             taken.append(step)
-        whole = len(taken) == len(self._gang.unbound) and self._is_bound_whatever_order(taken)
-        for group, row in taken:
-            self._take(group, row, -1)
-        return self._named(taken) if whole else None
-
-    def _is_bound_whatever_order(self, taken: Sequence[tuple[_Group, int]]) -> bool:
-        """Return whether the replicas, which are taken, could be bound in another order as well."""
-        if not any(group.spread or group.affinity for group, _ in taken):
-            return True
         rows: dict[int, list[int]] = {}
         for group, row in taken:
             rows.setdefault(id(group), []).append(row)
             self._take(group, row, -1)
-        whole = self._is_bound_in_every_order(rows)
-        for group, row in taken:
-            self._take(group, row, 1)
-        return whole
+        return rows if len(taken) == len(self._gang.unbound) else None
 
-    def _next(self, servers: int | None) -> tuple[_Group, int] | None:
+    def _next(self, order: Sequence[_ReplicaGroup]) -> tuple[_ReplicaGroup, int] | None:
         """The group whose turn it is, and the row: the first that has any."""
-        for group in self._order:
+        for group in order:
             if group.placed == len(group.members):
                 continue
             rows = np.flatnonzero(self._allowed(group))
             if len(rows):
-                row = self._best(group, rows, servers)
-                return None if row is None else (group, row)
+                return group, self._best(group, rows)
             if not group.is_deferrable:
                 return None
         return None
 
-    def _named(self, taken: Sequence[tuple[_Group, int]]) -> Placement:
+    def _named(self, rows: Mapping[int, Sequence[int]]) -> Placement:
         """The plan by names; of one group, replicas of lower indices were placed first."""
-        nodes, number = {}, {id(group): 0 for group, _ in taken}
-        for group, row in taken:
-            member = group.members[number[id(group)]]
-            number[id(group)] += 1
-            nodes[self._gang.replica(member)] = self._nodes[row].name
+        nodes = {
+            self._gang.replica(member): self._nodes[row].name
+            for group in self._groups
+            for member, row in zip(group.members, rows[id(group)], strict=True)
+        }
         return Placement(self._gang.job_uid, MappingProxyType(dict(sorted(nodes.items()))))
 
-    def _numbers_of_servers(self) -> Iterator[int]:
-        """How many servers to try, fewest first; beyond the first few, ever more are left out."""
-        groups = self._groups or []
-        bound = int((self._used > 0).sum())
-        fewest = max(1, bound, *(len(g.members) for g in groups if g.is_alone), 0)
-        largest = self._free.max(axis=0) if len(self._free) else []
-        for asked, left in zip(self._demand(groups), largest, strict=True):
-            if 0 < left < asked:
-                fewest = max(fewest, -(-asked // int(left)))
-        number, most = fewest, len(self._gang.unbound) + bound
-        while number < most:
-            yield number
-            number += max(1, (number - fewest) // 2)
-        yield most
-
-    def _demand(self, groups: Sequence[_Group]) -> Vector:
+    def _demand(self) -> Vector:
         sums = [0] * len(self._capacity.resources)
-        for group in groups:
+        for group in self._groups:
             sums = [a + len(group.members) * b for a, b in zip(sums, group.amount, strict=True)]
         return tuple(sums)
 

@@ -120,7 +120,7 @@ class PodRules:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is none."""
+        """Return whether there is none."""
         return self == NO_RULES
 
 

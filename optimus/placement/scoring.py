@@ -17,7 +17,7 @@ def planned_scores(names: Sequence[str], planned: str) -> dict[str, int]:
 def free_room_scores(
     names: Sequence[str], free: Mapping[str, int], own: frozenset[str] = frozenset()
 ) -> dict[str, int]:
-    """By what is free of one resource; ``own`` are nodes that hold replicas of the same job."""
+    """Scores by what is free of one resource; ``own`` nodes hold replicas of the same job."""
     most = max((free.get(name, 0) for name in names), default=0)
     top = MAX_SCORE - 1 if own else MAX_SCORE
     scores = {name: max(free.get(name, 0), 0) * top // most if most > 0 else 0 for name in names}

@@ -8,9 +8,8 @@ plan's server with most left, else on one more; if that leaves them without a no
 and the rest is placed around them.
 """
 
-import heapq
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
@@ -32,9 +31,7 @@ from optimus.placement.gang import (
 )
 from optimus.placement.min_transfer import (
     Levels,
-    Transfer,
     considered_servers,
-    levels_of,
     might_improve,
     min_transfer_spread,
 )
@@ -58,10 +55,8 @@ largest of them."""
 
 @dataclass(frozen=True, slots=True)
 class Theorem1:
-    """The placement rule of the paper. ``transfer`` weighs plans on unequal nodes; all its figures
-    are equal by default. ``preferences`` hold for ``place`` alone."""
+    """The placement rule of the paper. ``preferences`` hold for ``place`` alone."""
 
-    transfer: Transfer = field(default_factory=Transfer)
     preferences: NodePreferences | None = None
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
@@ -94,41 +89,32 @@ class Theorem1:
     ) -> Assignment | None:
         """A node for every replica, if the gang fits. Takes nothing in the end."""
         # 1. While there are empty nodes, most jobs fit on a few of them, and no search is needed.
-        servers = _on_equal_nodes(request, capacity, None if evenly else self.transfer)
+        servers = _on_equal_nodes(request, capacity, evenly=evenly)
         # 2. The best plan. Sums refuse most gangs that do not fit, before the slow search for an
         # uneven plan; the search for an even one is as fast as the sums.
         if servers is None:
             if not evenly and not request.might_fit(capacity):
                 return None
-            first = next(self._plans(NodeGroups(request, capacity), evenly=evenly), None)
-            if first is None:
+            servers = self._plan(NodeGroups(request, capacity), evenly=evenly)
+            if servers is None:
                 return None
-            servers = first.servers
         # 3. The fixed roles join it.
         if not request.fixed:
             return Assignment(tuple(servers))
         return _with_fixed(request, servers, capacity) or self._around_fixed(request, capacity)
 
-    def _plans(self, nodes: NodeGroups, *, evenly: bool = False) -> Iterator["_Plan"]:
-        """Plans for PSs and workers, the best first, then even ones; with ``evenly`` only these."""
+    def _plan(self, nodes: NodeGroups, *, evenly: bool = False) -> list[Server] | None:
+        """The best plan for PSs and workers; with ``evenly`` the even one."""
         request = nodes.request
         p, w = request.ps.total, request.workers.total
-        levels = levels_of(p, w, self.transfer)
         if p + w == 0:
-            yield _Plan(0, [])
-            return
+            return []
         fewest = request.fewest_servers(nodes.capacity.largest_free())
         fewest, most = max(fewest, len(nodes.bound)), min(p + w, len(nodes.capacity.nodes))
         # One replica per server is even, but puts no PS beside a worker.
         together = p + w - 1 if p and w else p + w
-        evens = _even_spreads(nodes, fewest, min(together, most) if evenly else most)
-        even = next(evens, None)
-        best = even if evenly else self._best(nodes, levels, even)
-        if best is not None:
-            yield _Plan(levels.of(best), best)
-        if even is not None and best is not even:
-            yield _Plan(levels.of(even), even)
-        yield from (_Plan(levels.of(each), each) for each in evens)
+        even = _even_spread(nodes, fewest, min(together, most) if evenly else most)
+        return even if evenly else self._best(nodes, Levels(p, w), even)
 
     def _best(
         self, nodes: NodeGroups, levels: Levels, even: list[Server] | None
@@ -148,55 +134,22 @@ class Theorem1:
         return min_transfer_spread(table, groups, levels, even)
 
     def _around_fixed(self, request: Request, capacity: Capacity) -> Assignment | None:
-        """The best plan that leaves a node for every fixed role, where the first plan does not.
-
-        Plans beside which the fixed roles are placed afterwards compete with plans around fixed
-        roles that are placed first, the largest on the roomiest node; other nodes for it are tried
-        when nothing else is left.
-        """
-        rows: list[int | None] = [*_nodes_for_largest(request, capacity)]
-        if not rows:
-            return None
-        scratch, rows = capacity.copy(), [None, *rows]
-        plans = [self._plans_beside(row, request, capacity, scratch) for row in rows]
-        first = heapq.merge(*plans[:2], key=lambda each: each[0].order)
-        for plan, fixed in chain(first, *plans[2:]):
-            if fixed:
-                return Assignment(tuple(plan.servers), fixed)
-            whole = _with_fixed(request, plan.servers, scratch)
-            if whole is not None:
-                return whole
+        """The best plan around fixed roles that are placed first, where they find no node beside
+        the best plan of all: the largest on the roomiest node that leaves room for the others."""
+        largest, *others = request.fixed
+        for row in _nodes_for_largest(request, capacity):
+            mark = capacity.mark()
+            capacity.take(row, largest.amount)
+            fixed = _place_fixed(others, {row}, capacity)
+            taken = {each: capacity.free[each] for each in (row, *(f.row for f in fixed or ()))}
+            capacity.undo_to(mark)
+            if fixed is None:
+                continue
+            servers = self._plan(NodeGroups(request, capacity, taken))
+            if servers is not None:
+                first = FixedAssignment(largest.role, largest.replica_index, row)
+                return Assignment(tuple(servers), (first, *fixed))
         return None
-
-    def _plans_beside(
-        self, row: int | None, request: Request, capacity: Capacity, scratch: Capacity
-    ) -> Iterator[tuple["_Plan", tuple[FixedAssignment, ...]]]:
-        """Plans for PSs and workers; with a row, around fixed roles that are placed there first."""
-        fixed: tuple[FixedAssignment, ...] | None = ()
-        taken: dict[int, Vector] = {}
-        if row is not None:
-            mark, (largest, *others) = scratch.mark(), request.fixed
-            scratch.take(row, largest.amount)
-            fixed = _place_fixed(others, {row}, scratch)
-            if fixed is not None:
-                fixed = (FixedAssignment(largest.role, largest.replica_index, row), *fixed)
-                taken = {each.row: scratch.free[each.row] for each in fixed}
-            scratch.undo_to(mark)
-        if fixed is not None:
-            for plan in self._plans(NodeGroups(request, capacity, taken)):
-                yield plan, fixed
-
-
-class _Plan(NamedTuple):
-    """PSs and workers by server, and the number of its transfer time among all."""
-
-    level: int
-    servers: list[Server]
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """Less transfer time comes first, then fewer servers."""
-        return self.level, len(self.servers)
 
 
 # --- fixed roles
@@ -274,8 +227,7 @@ def _nodes_for_largest(request: Request, capacity: Capacity) -> list[int]:
     alike: dict[tuple[Vector, tuple[bool, ...]], int] = {}
     for row, number in rows:
         alike.setdefault((capacity.free[row], tuple(bool(mask[number]) for mask in masks)), row)
-    found = NodeGroups(request, capacity).might_fit_beside(largest.amount, [*alike.values()])
-    return found[:_MOST_NODES_FOR_FIXED]
+    return [*alike.values()][:_MOST_NODES_FOR_FIXED]
 
 
 # --- the answer
@@ -322,8 +274,8 @@ class _Split(NamedTuple):
         return cls(servers, p // servers, w // servers, p % servers, w % servers)
 
     def fits_on(self, request: Request, free: Vector) -> bool:
-        """Whether servers that are all like this hold it. Only the largest pairs of counts that
-        must occur are checked: they imply the others."""
+        """Return whether servers that are all like this hold it. Only the largest pairs of counts
+        that must occur are checked: they imply the others."""
         ps, workers, more_ps, more_workers = self[1:]
         if more_ps + more_workers > self.servers:
             return fits(request.on_one(ps + 1, workers + 1), free)
@@ -344,10 +296,8 @@ class _Split(NamedTuple):
         )
 
 
-def _on_equal_nodes(
-    request: Request, capacity: Capacity, transfer: Transfer | None
-) -> list[Server] | None:
-    """The best plan, without ``transfer`` the even spread, on nodes of the roomiest class, where no
+def _on_equal_nodes(request: Request, capacity: Capacity, *, evenly: bool) -> list[Server] | None:
+    """The best plan, with ``evenly`` the even spread, on nodes of the roomiest class, where no
     others come into question.
 
     That is so if the class has most of every resource, alone has most of the dominant one, so that
@@ -363,7 +313,7 @@ def _on_equal_nodes(
     number, free = roomiest
     ps, workers = request.ps, request.workers
     gang = (ps.total, ps.amount), (workers.total, workers.amount)
-    counts = _even_counts(*gang, free) if transfer is None else _best_counts(*gang, free, transfer)
+    counts = (_even_counts if evenly else _best_counts)(*gang, free)
     if counts is None or len(counts) > capacity.class_sizes[number]:
         return None
     rows = capacity.first_rows(number, len(counts))
@@ -390,7 +340,7 @@ def _even_counts(
 
 @lru_cache(maxsize=4096)
 def _best_counts(
-    ps: tuple[int, Vector], workers: tuple[int, Vector], free: Vector, transfer: Transfer
+    ps: tuple[int, Vector], workers: tuple[int, Vector], free: Vector
 ) -> tuple[tuple[int, int], ...] | None:
     """The same for the plan with the least transfer time, then the fewest servers; of equally good
     ones the even spread."""
@@ -399,7 +349,7 @@ def _best_counts(
     if counts is None or len(counts) == 1 or p + w <= 2:
         return counts
     even = [Server(at, *each) for at, each in enumerate(counts)]
-    groups, levels = equal_servers(ps, workers, free, p + w), levels_of(p, w, transfer)
+    groups, levels = equal_servers(ps, workers, free, p + w), Levels(p, w)
     if not might_improve(groups, levels, even):
         return counts
     table = groups.table.take(np.zeros(considered_servers(p, w, even), dtype=np.int64))
@@ -407,8 +357,8 @@ def _best_counts(
     return tuple([(each.ps, each.workers) for each in found or even])
 
 
-def _even_spreads(nodes: NodeGroups, fewest: int, most: int) -> Iterator[list[Server]]:
-    """The even spreads over this many servers, fewest first: fewer servers, less transfer."""
+def _even_spread(nodes: NodeGroups, fewest: int, most: int) -> list[Server] | None:
+    """The even spread over the fewest of these numbers of servers: fewer servers, less transfer."""
     request, largest = nodes.request, nodes.capacity.largest_free()
     for servers in range(fewest, most + 1):
         split = _Split.of(request, servers)
@@ -416,7 +366,8 @@ def _even_spreads(nodes: NodeGroups, fewest: int, most: int) -> Iterator[list[Se
         if nodes.bound or split.fits_on(request, largest):
             found = _even_on(nodes, split)
             if found is not None:
-                yield found
+                return found
+    return None
 
 
 def _even_on(nodes: NodeGroups, split: _Split) -> list[Server] | None:
@@ -510,8 +461,8 @@ def _choose(nodes: NodeGroups, able: Mask, split: _Split) -> list[Server] | None
 
 
 def _fewest_both(nodes: Integers, split: _Split) -> Integers:
-    """How many servers must hold one more of both, where so many nodes can hold each of the five;
-    -1 where no choice of them holds the split.
+    """Return how many servers must hold one more of both, where so many nodes can hold each of the
+    five; -1 where no choice of them holds the split.
 
     This is Hall's condition for the four demands: ``both`` with one more of both, ``more_ps`` -
     ``both``, ``more_workers`` - ``both`` and the remainder, where a node that can hold more can

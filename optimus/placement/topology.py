@@ -94,8 +94,8 @@ class NodePreferences:
 
 
 def kind_of(node: Node) -> _Value:
-    """What makes nodes equally fast: instance type and accelerator, or without the label of the
-    instance type what is allocatable."""
+    """Return what makes nodes equally fast: instance type and accelerator, or without the label of
+    the instance type what is allocatable."""
     accelerators = tuple(node.labels.get(label) for label in _ACCELERATORS)
     if _INSTANCE_TYPE in node.labels:
         return node.labels[_INSTANCE_TYPE], *accelerators
@@ -108,7 +108,7 @@ def kind_of(node: Node) -> _Value:
 
 
 class _Key(NamedTuple):
-    """By what nodes are divided: the values of labels, and in a domain their kinds."""
+    """Divides nodes by the values of labels, and in a domain by their kinds."""
 
     labels: tuple[str, ...]
     by_kind: bool = False
@@ -162,7 +162,7 @@ class _Partition:
         return found
 
 
-class _Part(NamedTuple):
+class _DomainPart(NamedTuple):
     """The capacity of one domain, as of a version."""
 
     capacity: Capacity
@@ -179,7 +179,7 @@ class _Divided:
         self._version = 0
         self._changed_at = np.zeros(len(capacity.nodes), dtype=np.int64)
         self._partitions: dict[_Key, _Partition] = {}
-        self._parts: dict[tuple[_Key, int], _Part] = {}
+        self._parts: dict[tuple[_Key, int], _DomainPart] = {}
 
     def update(self) -> None:
         """Take over what has changed."""
@@ -210,12 +210,12 @@ class _Divided:
             part, rows = known.capacity, np.array(domain.rows, dtype=np.int64)
             for at in np.flatnonzero(self._changed_at[rows] > known.version).tolist():
                 part.set_vector(at, self._capacity.free[domain.rows[at]])
-        self._parts[key] = _Part(part, self._version)
+        self._parts[key] = _DomainPart(part, self._version)
         return part
 
 
 class _Room:
-    """What is free, to leave out domains that cannot hold the gang."""
+    """Leaves out domains in which too little is free for the gang."""
 
     def __init__(self, gang: Gang, capacity: Capacity) -> None:
         self._gang, self._capacity = gang, capacity

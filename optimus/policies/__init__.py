@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from optimus.allocation.options import Options, with_options
 from optimus.allocation.policy import Policy, per_pool
-from optimus.allocation.scorer import Learned
+from optimus.allocation.scorer import LearnedScorer
 from optimus.allocation.turns import TurnsPolicy
 from optimus.policies.dl2 import Dl2Policy
 from optimus.policies.drf import DrfPolicy
@@ -36,22 +36,16 @@ def _of_pools(kind: type[Any]) -> Make:
 
 
 @cache
-def _learned_on_testbed() -> Learned:
+def _learned_on_testbed() -> LearnedScorer:
     """The weights that come with the package."""
     with files("optimus.policies").joinpath("dl2_testbed.npz").open("rb") as file:
-        return Learned.load(file)
+        return LearnedScorer.load(file)
 
 
 def _dl2(options: Options) -> Policy:
-    """The weights are read once, when the policy is made."""
-    unknown = sorted(set(options) - {"weights"})
-    if unknown:
-        raise ValueError(f"there is no option {unknown[0]!r}: its options are weights")
-    file = options.get("weights")
-    if not isinstance(file, str | None):
-        raise ValueError(f"weights: the path of a file is expected, not {file!r}")
-    learned = _learned_on_testbed() if file is None else Learned.load(file)
-    return per_pool(Dl2Policy(learned, OptimusPolicy()))
+    if options:
+        raise ValueError(f"there is no option {min(options)!r}: it has none")
+    return per_pool(Dl2Policy(_learned_on_testbed(), OptimusPolicy()))
 
 
 _OF_TURNS: Final[tuple[type[TurnsPolicy], ...]] = (

@@ -15,7 +15,7 @@ import numpy as np
 from optimus.allocation import Allocation, AllocationProblem, Candidate, PolicyTraits
 from optimus.allocation.fairness import JobObjective
 from optimus.allocation.policy import PoolRule
-from optimus.allocation.scorer import Learned, Values, described, placed
+from optimus.allocation.scorer import LearnedScorer, Values, described, placed
 
 _MOST_WORSE: Final = 1.05
 """The geometric mean of the remaining times may be so many times that of the other policy."""
@@ -26,14 +26,14 @@ _LEAST_CHANGE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Dl2Policy:
-    """What was learned, and the policy whose gains it weighs."""
+    """Weighs the gains of another policy by what was learned."""
 
     name: ClassVar[str] = "dl2"
     traits: ClassVar[PolicyTraits] = PolicyTraits(
         placed_by="theorem1", weighs_restarts=True, weighs_jobs=True
     )
 
-    learned: Learned
+    learned: LearnedScorer
     otherwise: PoolRule
 
     def allocate(self, problem: AllocationProblem) -> Allocation:

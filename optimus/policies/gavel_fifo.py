@@ -16,7 +16,7 @@ from optimus.allocation.turns import TurnsPolicy
 
 @dataclass(frozen=True, slots=True)
 class GavelFifoPolicy(TurnsPolicy):
-    """By arrival, each job on its fastest kind with enough left."""
+    """Runs each job, by arrival, on its fastest kind with enough left."""
 
     name: ClassVar[str] = "gavel-fifo"
     fills: ClassVar[bool] = False

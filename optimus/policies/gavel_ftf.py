@@ -50,7 +50,7 @@ class GavelFtfPolicy(TurnsPolicy):
         return shares
 
     def notes(self, problem: SharesProblem) -> Notes:
-        """Of each job, what the steps until now would have taken, and what is left."""
+        """Note of each job what the steps until now would have taken, and what is left."""
         steps, found = np.maximum(problem.steps_left, _LEAST).tolist(), list[Mapping[str, float]]()
         speeds = np.maximum(_isolated_speed(problem), _LEAST).tolist()
         for before, left, speed in zip(problem.notes, steps, speeds, strict=True):
@@ -61,7 +61,7 @@ class GavelFtfPolicy(TurnsPolicy):
 
 
 def _isolated_speed(problem: SharesProblem) -> Values:
-    """Of each job, with its part of all nodes by weight for itself; no more than all the time."""
+    """Return each job's speed with its part of all nodes, by weight, at most all the time."""
     part = problem.weights / problem.weights.sum()
     alone = problem.equal * (part / np.maximum(problem.sizes, _LEAST))[:, None]
     alone = alone / np.maximum(alone.sum(axis=1, keepdims=True), 1.0)

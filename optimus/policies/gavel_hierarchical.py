@@ -2,12 +2,11 @@
 
 Water filling: throughputs, as multiples of those with an equal part of all kinds and times the
 job's size, rise together, each by its job's weight. A namespace's weight is divided among its jobs
-that can still get more, by the weights of their classes, or goes to the first of them by arrival.
+that can still get more, by the weights of their classes.
 So what a job cannot use goes to its own namespace first, and then to others.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
@@ -17,21 +16,11 @@ from optimus.allocation.time_shares import SharesProblem, TimeShares, Values
 from optimus.allocation.turns import TurnsPolicy
 
 
-class Inside(StrEnum):
-    """How a namespace's weight is divided among its jobs."""
-
-    FAIRNESS = "fairness"
-    FIFO = "fifo"
-
-
 @dataclass(frozen=True, slots=True)
 class GavelHierarchicalPolicy(TurnsPolicy):
-    """Fair among namespaces by weight, fair or first come, first served inside."""
+    """Fair among namespaces by weight, and among the jobs of each."""
 
     name: ClassVar[str] = "gavel-hierarchical"
-
-    inside: Inside = Inside.FAIRNESS
-    """``fairness`` by the weights of PriorityClasses, or ``fifo``."""
 
     def shares(self, problem: SharesProblem) -> Values:
         """Ideal parts of the time, of shape (jobs, kinds)."""
@@ -39,18 +28,13 @@ class GavelHierarchicalPolicy(TurnsPolicy):
         of = np.array([names.index(each) for each in problem.namespaces])
         own = problem.weights / problem.namespace_weights
         unit = problem.usual / np.maximum(problem.sizes, 1e-12)
-        order = np.argsort(np.argsort(problem.submitted, kind="stable"))
-        first_come = self.inside is Inside.FIFO
 
         def lifts(free: NDArray[np.bool_]) -> Values:
             weights = np.zeros(len(of))
             for namespace in range(len(names)):
                 members = np.flatnonzero(free & (of == namespace))
-                if first_come:
-                    members = members[np.argsort(order[members])][:1]
                 part = own[members] / own[members].sum() if len(members) else 0.0
                 weights[members] = problem.namespace_weights[members] * part
             return weights * unit
 
-        apart = (of.astype(np.float64), own, *([order.astype(np.float64)] if first_come else []))
-        return TimeShares(problem, *apart).fill(lifts)
+        return TimeShares(problem, of.astype(np.float64), own).fill(lifts)

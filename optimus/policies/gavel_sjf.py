@@ -17,7 +17,7 @@ from optimus.allocation.turns import READING_FORECASTS, TurnsPolicy
 
 @dataclass(frozen=True, slots=True)
 class GavelSjfPolicy(TurnsPolicy):
-    """By time left on the fastest kind. A long job may wait for as long as shorter ones come."""
+    """Runs what has least time left on its fastest kind. Long jobs may wait for ever."""
 
     name: ClassVar[str] = "gavel-sjf"
     traits: ClassVar[PolicyTraits] = READING_FORECASTS

@@ -175,7 +175,7 @@ class _Job:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Options:
+class _UsefulCounts:
     """Counts of one job, the fewest first, and their utilities."""
 
     ps: Counted
@@ -188,7 +188,7 @@ class _Options:
         return float(self.utility.max(initial=0.0))
 
 
-def _useful(demands: Demands, row: int, job: _Job) -> _Options:
+def _useful(demands: Demands, row: int, job: _Job) -> _UsefulCounts:
     """All counts that fit and that are faster than any that need no more of any resource."""
     candidate, of_row = job.candidate, demands.rows(np.array([row]))
     least, bounds = candidate.least, candidate.job.bounds
@@ -209,7 +209,7 @@ def _useful(demands: Demands, row: int, job: _Job) -> _Options:
     ps, workers, seconds = ps[fitting], workers[fitting], seconds[fitting]
     kept = ~_is_beaten(both, seconds)
     ps, workers = ps[kept], workers[kept]
-    return _Options(ps, workers, job.utility(seconds[kept]))
+    return _UsefulCounts(ps, workers, job.utility(seconds[kept]))
 
 
 def _most(demands: Demands, least: Counts, bounds: tuple[int | None, int | None]) -> Counts:
@@ -254,7 +254,7 @@ def _charges(
 
 
 def _choices(
-    demands: Demands, rows: Counted, options: Sequence[_Options], required: NDArray[np.bool_]
+    demands: Demands, rows: Counted, options: Sequence[_UsefulCounts], required: NDArray[np.bool_]
 ) -> Choices:
     """The knapsack of all jobs of these rows; what jobs need that are required is always there."""
     item = np.repeat(np.arange(len(rows)), [len(each.ps) for each in options])

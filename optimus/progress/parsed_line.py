@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from optimus.jobs import Batch, Job, Role, TargetSteps, TrainingMode, target_metrics
+from optimus.jobs import Batch, Job, Role, TargetMetric, TargetSteps, TrainingMode
 from optimus.progress.metric_names import LossChoice, ValueName, describe, line_names
 from optimus.progress.patterns import InvalidPattern, Pattern, compile_pattern, no_timer
 from optimus.progress.printed_values import VALUE
@@ -63,7 +63,7 @@ class LogFormatOptions:
             chiefs=sum(chiefs) if job.chief_trains else 0,
             command=job.command,
             declared=_declared(job.lr_schedule),
-            aims=tuple(target_metric.name for target_metric in target_metrics(job.goal)),
+            aims=(job.goal.name,) if isinstance(job.goal, TargetMetric) else (),
             needs_steps=isinstance(job.goal, TargetSteps),
         )
 

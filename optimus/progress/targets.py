@@ -1,10 +1,10 @@
-"""Targets as users write them: ``accuracy>=0.76``, ``mAP >= 80% and loss<=0.3``."""
+"""Targets as users write them: ``accuracy>=0.76``, ``mAP >= 80%``."""
 
 import re
 from dataclasses import dataclass
 from typing import Final
 
-from optimus.jobs import Target, TargetLoss, TargetMetric, TwoTargets
+from optimus.jobs import Target, TargetLoss, TargetMetric
 from optimus.progress.metric_names import Meaning, describe, is_of_training
 
 _TARGET: Final = re.compile(
@@ -12,7 +12,6 @@ _TARGET: Final = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)\s*(%?)",
     re.ASCII,
 )
-_WORDS: Final = re.compile(r"\s(and|or)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +21,7 @@ class InvalidTarget:
     expected: str
 
 
-def parse_target(text: str) -> Target | TwoTargets | InvalidTarget:
-    """A target, or two with ``and`` or ``or`` between them."""
-    parts = _WORDS.split(text)
-    if len(parts) == 1:
-        return _one(text)
-    if len(parts) > 3:
-        return InvalidTarget("at most two goals, with 'and' or 'or' between them, are expected")
-    first, second = _one(parts[0]), _one(parts[2])
-    if isinstance(first, InvalidTarget):
-        return first
-    if isinstance(second, InvalidTarget):
-        return second
-    return TwoTargets(first, second, both=parts[1].lower() == "and")
-
-
-def _one(text: str) -> Target | InvalidTarget:
+def parse_target(text: str) -> Target | InvalidTarget:
     """A metric, a direction and a value. A training loss is the goal ``target-loss``."""
     match = _TARGET.fullmatch(text.strip()[:100])
     if match is None:

@@ -41,7 +41,7 @@ from optimus.snapshot import BoundPod, ClusterSnapshot
 NO_RECORD: Final = JobRecord()
 
 
-class Phase(StrEnum):
+class SimulatedPhase(StrEnum):
     """CLEARING: its pods leave, or the room of its next ones is not free yet. STARTING: bound, does
     not train yet. JOINING: it trains, and some of its workers start."""
 
@@ -54,10 +54,10 @@ class Phase(StrEnum):
 
 
 @dataclass(slots=True)
-class JobState:
+class SimulatedJobState:
     """One job on the cluster, with its present spec.
 
-    ``visible_at`` is when the scheduler learns of it. ``pods`` hold room now; that of ``coming``,
+    ``pods`` hold room now; that of ``coming``,
     its next pods, is nobody else's, and free from ``coming_at`` on. ``record`` holds what was done
     to it but for the rescale in progress; ``restarts`` are its suspensions for rescales after it
     had trained."""
@@ -65,8 +65,8 @@ class JobState:
     truth: SimulatedJob
     job: Job
     training: Training
-    visible_at: float
-    phase: Phase = Phase.WAITING
+    arrived_at: float
+    phase: SimulatedPhase = SimulatedPhase.WAITING
     phase_ends_at: float = math.inf
     pods: tuple[BoundPod, ...] = ()
     coming: tuple[BoundPod, ...] = ()
@@ -79,7 +79,7 @@ class JobState:
 
     pause: PauseReason | None = None
     rescale: Rescale | None = None
-    advanced_in: Phase | None = None
+    advanced_in: SimulatedPhase | None = None
     """The phase in which the rescale was taken as far as it went."""
 
     record: JobRecord = NO_RECORD
@@ -104,12 +104,12 @@ class JobState:
 
     @property
     def placed_at(self) -> float | None:
-        """When it was placed for the first time."""
+        """Return when it was placed for the first time."""
         return self.record.began_at
 
     @property
     def ended_at(self) -> float | None:
-        """When it ended."""
+        """Return when it ended."""
         return self.record.ended_at
 
     def progress(self, _: float, /) -> TrainingProgress:
@@ -148,8 +148,8 @@ class JobState:
 
     @property
     def is_paused(self) -> bool:
-        """Whether its policy has paused it or is about to, or it starts jobs itself and has not
-        started this one yet."""
+        """Return whether its policy has paused it or is about to, or it starts jobs itself and has
+        not started this one yet."""
         record = None if self.rescale is None else self.rescale.record
         pause = record.pause if record is not None and record.pauses else self.pause
         return pause is PauseReason.POLICY
@@ -164,23 +164,23 @@ class JobState:
 
     @property
     def next_at(self) -> float:
-        """When something happens to it by itself."""
+        """Return when something happens to it by itself."""
         saves_at = self.training.next_save_at if self.awaits_stop else math.inf
         return min(self.phase_ends_at, self.training.next_at, saves_at)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it does not train for a rescale."""
+        """Return whether it does not train for a rescale."""
         return self.rescale is not None and self.rescale.record.is_stopped
 
     @property
     def awaits_stop(self) -> bool:
-        """Whether a rescale has begun and nothing has been done to the job: it trains on."""
+        """Return whether a rescale has begun and nothing has been done to the job: it trains on."""
         return self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
 
     @property
     def is_placed(self) -> bool:
-        """Whether it holds room or some is reserved for it."""
+        """Return whether it holds room or some is reserved for it."""
         return bool(self.pods or self.coming)
 
 
@@ -206,7 +206,7 @@ class _PlacedPods:
         """From now on place by this rule."""
         self.rule, self._plan = rule, None
 
-    def update(self, state: JobState) -> None:
+    def update(self, state: SimulatedJobState) -> None:
         """Take over the pods of one job."""
         uid, free = state.job.uid, self._free
         for pod in self._of.pop(uid, ()):
@@ -271,30 +271,23 @@ class SimulatedCluster:
         self.now = 0.0
         self.leaving_seconds = leaving_seconds
         self.measures_prices = measures_prices
-        self.states: dict[str, JobState] = {}
+        self.states: dict[str, SimulatedJobState] = {}
         self._placed = _PlacedPods(self.nodes)
-        self.ended: list[JobState] = []
-        self.most_futile: JobState | None = None
+        self.ended: list[SimulatedJobState] = []
+        self.most_futile: SimulatedJobState | None = None
         """The job that was stopped most often since its last checkpoint, if any was."""
         self._events: list[tuple[float, str, int]] = []
 
     @property
-    def visible(self) -> list[JobState]:
-        """The jobs that the scheduler knows of."""
-        return [state for state in self.states.values() if state.visible_at <= self.now]
-
-    @property
     def next_at(self) -> float:
-        """When something happens by itself next."""
+        """Return when something happens by itself next."""
         while self._events and not self._is_current(*self._events[0]):
             heapq.heappop(self._events)
         return self._events[0][0] if self._events else math.inf
 
-    def add(self, state: JobState) -> None:
+    def add(self, state: SimulatedJobState) -> None:
         """A job arrives."""
         self.states[state.job.uid] = state
-        if state.visible_at > self.now:
-            state.phase_ends_at = state.visible_at
         self._schedule(state)
 
     def advance(self, to: float) -> bool:
@@ -317,17 +310,17 @@ class SimulatedCluster:
         """The kinds of nodes, by name."""
         return tuple(sorted(set(self._kinds.values())))
 
-    def service(self, state: JobState) -> Service:
+    def service(self, state: SimulatedJobState) -> Service:
         """Return what a job has received up to this instant."""
         return lifecycle.received_until(state.record, self.now)
 
-    def _workers_by_kind(self, state: JobState) -> Mapping[str, int]:
+    def _workers_by_kind(self, state: SimulatedJobState) -> Mapping[str, int]:
         found = Counter(self._kinds[pod.node] for pod in state.pods if _is_worker(pod))
         return dict(sorted(found.items()))
 
     def snapshot(self) -> ClusterSnapshot:
         """Return what the scheduler sees, leaving and coming pods included."""
-        jobs = tuple(sorted((state.job for state in self.visible), key=lambda job: job.uid))
+        jobs = tuple(sorted((state.job for state in self.states.values()), key=lambda job: job.uid))
         placed = self._placed
         return placed.prepare(ClusterSnapshot(self.now, jobs, self.nodes, placed.pods))
 
@@ -339,15 +332,17 @@ class SimulatedCluster:
 
     @property
     def capacity(self) -> Resources:
-        """What all nodes hold together."""
+        """Return what all nodes hold together."""
         return self._capacity
 
-    def reserve(self, state: JobState, placement: Iterable[Held], free_at: float = 0.0) -> None:
+    def reserve(
+        self, state: SimulatedJobState, placement: Iterable[Held], free_at: float = 0.0
+    ) -> None:
         """Keep the nodes of a job's next pods for it; they are free from ``free_at`` on."""
         state.coming, state.coming_at = tuple(map(_pod, placement)), free_at
         self._placed.update(state)
 
-    def suspend(self, state: JobState, by: str, pause: PauseReason | None = None) -> None:
+    def suspend(self, state: SimulatedJobState, by: str, pause: PauseReason | None = None) -> None:
         """Stop the job; its pods leave. ``pause``: why it is not resumed at once."""
         at, training, seconds = self.now, state.training, state.truth.rescale_seconds
         state.record = lifecycle.service_ended(state.record, at)
@@ -357,7 +352,7 @@ class SimulatedCluster:
         trained = bool(state.pods) and training.trained_seconds > 0
         state.stop_lost_seconds = lost_seconds if trained else None
         state.suspended_by, state.pause, state.missed_at = by, pause, None
-        state.phase, state.phase_ends_at, state.ready_at = Phase.WAITING, math.inf, None
+        state.phase, state.phase_ends_at, state.ready_at = SimulatedPhase.WAITING, math.inf, None
         save_seconds = state.truth.save_seconds if trained else 0.0
         if trained and pause is None:
             state.restarts += 1
@@ -368,22 +363,22 @@ class SimulatedCluster:
                 state.ready_at = at + save_seconds + start_seconds
             state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
             self._placed.update(state)
-            state.phase = Phase.CLEARING
+            state.phase = SimulatedPhase.CLEARING
             state.phase_ends_at = at + save_seconds + min(self.leaving_seconds, seconds)
         self._schedule(state)
 
-    def resume(self, state: JobState, counts: Counts) -> None:
+    def resume(self, state: SimulatedJobState, counts: Counts) -> None:
         """Make the pods of a job at these counts, on the nodes that are reserved for them."""
         state.suspended_by = state.pause = None
         if counts != state.job.counts:
             state.job = replace(state.job, counts=counts)
         if state.coming_at > self.now:
-            state.phase, state.phase_ends_at = Phase.CLEARING, state.coming_at
+            state.phase, state.phase_ends_at = SimulatedPhase.CLEARING, state.coming_at
         else:
             self._bind(state)
         self._schedule(state)
 
-    def resize(self, state: JobState, counts: Counts, placement: Iterable[Held]) -> None:
+    def resize(self, state: SimulatedJobState, counts: Counts, placement: Iterable[Held]) -> None:
         """Let workers come or go while the job trains; those that come are placed, and train once
         they have started."""
         staying = [pod for pod in state.pods if not _is_beyond(pod, counts)]
@@ -396,19 +391,19 @@ class SimulatedCluster:
         workers = self._workers_by_kind(state)
         state.record = lifecycle.service_began(state.record, self.now, workers)
         if coming:
-            state.phase = Phase.JOINING
+            state.phase = SimulatedPhase.JOINING
             state.phase_ends_at = self.now + state.truth.start_seconds
         else:
             state.training.resize(self.now, _servers(state.pods), workers)
         self._schedule(state)
 
-    def place(self, state: JobState, placement: Iterable[Held]) -> None:
+    def place(self, state: SimulatedJobState, placement: Iterable[Held]) -> None:
         """Bind the pods of a job that waits for nodes."""
         self.reserve(state, placement)
         self._bind(state)
         self._schedule(state)
 
-    def note_advanced(self, state: JobState) -> None:
+    def note_advanced(self, state: SimulatedJobState) -> None:
         """The job's rescale was taken as far as it goes now."""
         state.advanced_in = state.phase
         self._schedule(state)
@@ -425,11 +420,11 @@ class SimulatedCluster:
             used[pod.node] = used[pod.node] + pod.resources
         return used
 
-    def _process(self, state: JobState, at: float) -> bool:
+    def _process(self, state: SimulatedJobState, at: float) -> bool:
         """Process one job's event; returns whether a scheduler would see a change."""
         saved_at = state.training.saved.at
         state.training.advance(at)
-        is_training = state.phase in (Phase.TRAINING, Phase.JOINING)
+        is_training = state.phase in (SimulatedPhase.TRAINING, SimulatedPhase.JOINING)
         if is_training and state.training.is_finished:
             self._end(state, at)
             return True
@@ -439,32 +434,32 @@ class SimulatedCluster:
         self._schedule(state)
         return due or (state.awaits_stop and state.training.saved.at != saved_at)
 
-    def _end_phase(self, state: JobState, at: float) -> None:
+    def _end_phase(self, state: SimulatedJobState, at: float) -> None:
         state.phase_ends_at = math.inf
-        if state.phase is Phase.CLEARING and state.suspended_by is not None:
-            state.pods, state.phase = (), Phase.WAITING
+        if state.phase is SimulatedPhase.CLEARING and state.suspended_by is not None:
+            state.pods, state.phase = (), SimulatedPhase.WAITING
             self._placed.update(state)
-        elif state.phase is Phase.CLEARING:
+        elif state.phase is SimulatedPhase.CLEARING:
             self._bind(state)
-        elif state.phase is Phase.STARTING:
-            state.phase = Phase.TRAINING
+        elif state.phase is SimulatedPhase.STARTING:
+            state.phase = SimulatedPhase.TRAINING
             state.training.begin(at, _servers(state.pods), self._workers_by_kind(state))
-        elif state.phase is Phase.JOINING:
-            state.phase = Phase.TRAINING
+        elif state.phase is SimulatedPhase.JOINING:
+            state.phase = SimulatedPhase.TRAINING
             state.training.resize(at, _servers(state.pods), self._workers_by_kind(state))
 
-    def _bind(self, state: JobState) -> None:
+    def _bind(self, state: SimulatedJobState) -> None:
         """The coming pods take the room; without any the job waits for nodes."""
         state.pods, state.coming = state.coming, ()
         self._placed.update(state)
-        state.phase, state.phase_ends_at = Phase.WAITING, math.inf
+        state.phase, state.phase_ends_at = SimulatedPhase.WAITING, math.inf
         if state.pods:
             workers = self._workers_by_kind(state)
             state.record = lifecycle.service_began(state.record, self.now, workers)
-            state.phase, state.phase_ends_at = Phase.STARTING, self._ready_at(state)
+            state.phase, state.phase_ends_at = SimulatedPhase.STARTING, self._ready_at(state)
             state.ready_at = None
 
-    def _ready_at(self, state: JobState) -> float:
+    def _ready_at(self, state: SimulatedJobState) -> float:
         """When a job trains whose pods are bound now: after a rescale, a first start, a pause."""
         at, training = self.now, state.training
         if state.ready_at is not None:
@@ -473,8 +468,8 @@ class SimulatedCluster:
             return at + state.truth.start_seconds
         return at + max(training.draw_rescale_seconds() - self.leaving_seconds, 0.0)
 
-    def _end(self, state: JobState, at: float) -> None:
-        state.phase, state.phase_ends_at = Phase.ENDED, math.inf
+    def _end(self, state: SimulatedJobState, at: float) -> None:
+        state.phase, state.phase_ends_at = SimulatedPhase.ENDED, math.inf
         state.record = replace(lifecycle.service_ended(state.record, at), ended_at=at)
         state.pods = state.coming = ()
         state.rescale = None
@@ -482,7 +477,7 @@ class SimulatedCluster:
         state.version += 1
         self.ended.append(self.states.pop(state.job.uid))
 
-    def _schedule(self, state: JobState) -> None:
+    def _schedule(self, state: SimulatedJobState) -> None:
         """Schedule the job's next event; older entries become invalid."""
         state.version += 1
         if state.next_at < math.inf:

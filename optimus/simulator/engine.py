@@ -7,14 +7,13 @@ bytes."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from optimus.jobs import Counts
 from optimus.lifecycle import JobRecord
 from optimus.models.experiment_design import next_sample
 from optimus.models.speed.curve import SpeedTerms
 from optimus.rescale.words import PauseReason
-from optimus.simulator.cluster import JobState, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState
 from optimus.simulator.forecasts import GroundTruth
 from optimus.simulator.jobs import SimulatedJob, Workload
 from optimus.simulator.presets import PreRun, SchedulerConfig
@@ -70,7 +69,7 @@ class _Loop:
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is a job that has not ended."""
+        """Return whether there is a job that has not ended."""
         return bool(self._arrivals or self.cluster.states)
 
     def step(self) -> None:
@@ -91,14 +90,12 @@ class _Loop:
 
     def _arrive(self, truth: SimulatedJob) -> None:
         training, pre_run = self._trainings[truth.job.uid], self._config.pre_run
-        visible_at = self.cluster.now
-        if pre_run is not None:
-            kinds = self.cluster.kinds if pre_run.by_kind else ()
-            measure = partial(_measure_kinds, kinds) if pre_run.by_kind else _measure
-            measured_at = measure(training, pre_run, self._empty, visible_at)
-            visible_at = measured_at if pre_run.delays else visible_at
+        if pre_run is not None and pre_run.by_kind:
+            _measure_kinds(self.cluster.kinds, training, pre_run, self._empty, self.cluster.now)
+        elif pre_run is not None:
+            _measure(training, pre_run, self._empty, self.cluster.now)
         record = JobRecord(user_counts=truth.job.counts)
-        state = JobState(truth, truth.job, training, visible_at, record=record)
+        state = SimulatedJobState(truth, truth.job, training, self.cluster.now, record=record)
         if not self._config.weighs_restarts:
             state.suspended_by, state.pause = "submission", PauseReason.POLICY
         self.cluster.add(state)
@@ -142,8 +139,8 @@ def _check(workload: Workload, empty: EmptyCluster) -> None:
             raise WorkloadError(f"job {each.job.key} {fits}, {least}")
 
 
-def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float) -> float:
-    """Measure a job's speed at the most informative counts; returns the end of that."""
+def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float) -> None:
+    """Measure a job's speed at the most informative counts."""
     job = training.truth.job
     within = job.bounds.up_to(Counts(pre_run.widest, pre_run.widest))
     fitting = [counts for counts in within if empty.servers(job, counts) is not None]
@@ -155,20 +152,15 @@ def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float
         servers = None if counts is None else empty.servers(job, counts)
         if servers is None:
             break
-        at += pre_run.seconds if pre_run.delays else 0.0
         training.add_sample(training.measure(servers, pre_run.seconds, at))
-    return at
 
 
 def _measure_kinds(
     kinds: Sequence[str], training: Training, pre_run: PreRun, empty: EmptyCluster, at: float
-) -> float:
-    """Measure a job's speed at its own counts on each kind of nodes; returns the end of that."""
+) -> None:
+    """Measure a job's speed at its own counts on each kind of nodes."""
     job = training.truth.job
     servers = empty.servers(job, job.bounds.clamp(job.counts))
-    if servers is None:
-        return at
-    for kind in kinds:
-        at += pre_run.seconds if pre_run.delays else 0.0
-        training.add_sample(training.measure(servers, pre_run.seconds, at, kind))
-    return at
+    if servers is not None:
+        for kind in kinds:
+            training.add_sample(training.measure(servers, pre_run.seconds, at, kind))

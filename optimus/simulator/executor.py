@@ -37,7 +37,7 @@ from optimus.rescale.words import (
     Unmark,
     UserIntent,
 )
-from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState, SimulatedPhase
 
 _CONFIG: Final = RescaleConfig(
     grace_seconds=0.0, quiet_seconds=0.0, start_seconds=math.inf, unseen_seconds=math.inf
@@ -54,7 +54,7 @@ class SimulatedExecutor:
     def __init__(
         self,
         cluster: SimulatedCluster,
-        state: JobState,
+        state: SimulatedJobState,
         headroom: Callable[[], CapacityPlan],
         age_limit_seconds: float | None,
         *,
@@ -104,7 +104,10 @@ class SimulatedExecutor:
         """The job and its pods as they are."""
         del uncached
         state, phase = self._state, self._state.phase
-        trains, is_bound = phase is Phase.TRAINING, phase in (Phase.STARTING, Phase.JOINING)
+        trains, is_bound = (
+            phase is SimulatedPhase.TRAINING,
+            phase in (SimulatedPhase.STARTING, SimulatedPhase.JOINING),
+        )
         bound = state.job.counts if trains or is_bound else NO_COUNTS
         pods = ObservedPods(len(state.pods), bound, bound if trains else NO_COUNTS, trains=trains)
         return Observed(self._cluster.now, _observed_job(state), pods)
@@ -179,7 +182,7 @@ class SimulatedExecutor:
             state.record = replace(state.record, prices=prices)
 
 
-def begin_rescale(state: JobState, record: RescaleRecord) -> None:
+def begin_rescale(state: SimulatedJobState, record: RescaleRecord) -> None:
     """Begin a rescale; of a job that is paused and is to have pods, its resume."""
     state.rescale = Rescale(record, needs_checkpoint=False)
     if state.pause is not None and not record.pauses:
@@ -187,7 +190,7 @@ def begin_rescale(state: JobState, record: RescaleRecord) -> None:
         state.rescale = resume(job, state.pause, at, record.target, record.why)
 
 
-def _observed_job(state: JobState) -> SeenJob:
+def _observed_job(state: SimulatedJobState) -> SeenJob:
     """The job as it is; a suspension is confirmed at once."""
     by = state.suspended_by
     return SeenJob(by is not None, by, by is not None, state.job.counts, "")

@@ -19,7 +19,7 @@ from optimus.models.forecast import Forecast, ForecastFn, Speed, forecast_job
 from optimus.models.speed.curve import SpeedForm
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import TrainingProgress
-from optimus.simulator.cluster import JobState
+from optimus.simulator.cluster import SimulatedJobState
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.speeds import EmptyCluster, UncontendedSpeed
 from optimus.simulator.streams import Purpose, stream
@@ -206,7 +206,7 @@ class LoggedForecast:
 
 
 def log_forecasts(
-    states: Mapping[str, JobState],
+    states: Mapping[str, SimulatedJobState],
     forecasts: Mapping[str, Forecast | NotReady],
     decided: Mapping[str, Counts],
     empty: EmptyCluster,
@@ -224,7 +224,7 @@ def log_forecasts(
 
 
 def _logged(
-    state: JobState, forecast: Forecast, counts: Counts, empty: EmptyCluster
+    state: SimulatedJobState, forecast: Forecast, counts: Counts, empty: EmptyCluster
 ) -> LoggedForecast:
     training = state.training
     servers = training.run.servers if training.run and training.run.counts == counts else None

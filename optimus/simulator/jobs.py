@@ -95,7 +95,7 @@ class SimulatedJob:
 
     @property
     def batch_per_worker(self) -> bool:
-        """Whether the job's batch grows with its workers."""
+        """Return whether the job's batch grows with its workers."""
         batch, sync = self.job.batch, self.job.mode is TrainingMode.SYNC
         return sync and batch is not None and batch.scope is BatchScope.WORKER
 

@@ -42,47 +42,23 @@ FIXED: Final = "fixed"
 class PreRun:
     """Speeds measured before a job starts (Optimus, section 6.1).
 
-    Takes no room: the paper runs it on a small sample of the data and says nothing of its room."""
+    It takes no room, of which the paper says nothing, and delays nothing: the clock of the authors'
+    program stands still meanwhile (scheduler/optimus_scheduler.py, ``_schedule``)."""
 
     samples: int = 5
     seconds: float = 30.0
     """Of each sample: tens of seconds in the paper."""
     widest: int = 8
     """The most PSs, or workers, of a sample."""
-    delays: bool = False
-    """Whether a job waits for its samples, one after the other, before it can be placed.
-
-    Default: it does not. The authors' program (scheduler/optimus_scheduler.py, ``_schedule``)
-    measures within the instant of a decision: its clock counts intervals and stands still
-    meanwhile, so that its completion time in intervals leaves the measurement out. A job of a known
-    workload takes the speeds of earlier ones (estimator.py, ``test_speed``). Its completion time in
-    seconds does include it: rounds of three minutes, in which no job trains. What costs nothing is
-    the assumption that favours the published policies most."""
     form: SpeedForm = SpeedForm.BLEND
     """The speed model whose most informative counts are sampled."""
     by_kind: bool = False
     """Whether the job's own counts are sampled on each kind of nodes, and no others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRules:
-    """How policies that decide as published get their forecasts. All of them get the same: the
-    paper feeds Tetris with Optimus' estimates (section 6.1)."""
-
-    epochs_left: float | None = 20.0
-    """Epochs taken as left of a job whose losses allow no fit yet.
-
-    Default: the authors' program takes 20 (scheduler/optimus_scheduler.py,
-    ``__update_util_queue``: ``end_epoch = job.progress + 20`` where the estimate fails). ``None``:
-    the job runs at its minimum until there is a fit. The paper does not say."""
-    pre_run: PreRun = field(default_factory=PreRun)
-
-
-AUTHORS: Final = PublishedRules()
-"""As the paper's authors released their program."""
-WAITING: Final = PublishedRules(epochs_left=None, pre_run=PreRun(delays=True))
-"""A job waits for its pre-run, then at its minimum for its fifth epoch: a weaker reading of the
-text, kept for comparison."""
+EPOCHS_LEFT: Final = 20.0
+"""Epochs taken as left of a job whose losses allow no fit yet, as in the authors' program
+(scheduler/optimus_scheduler.py, ``__update_util_queue``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +80,7 @@ class SchedulerConfig:
 
     @property
     def weighs_restarts(self) -> bool:
-        """Whether it runs as on a cluster, and not as published."""
+        """Return whether it runs as on a cluster, and not as published."""
         return self.policy.traits.weighs_restarts
 
     def scheduler(self, forecast: ForecastFn, empty: EmptyCluster, seed: int) -> SimulatedScheduler:
@@ -123,7 +99,6 @@ def preset(
     name: str,
     forecasts: ForecastSource | None = None,
     placement: PlacementRule | None = None,
-    rules: PublishedRules = AUTHORS,
     options: Options = MappingProxyType({}),
 ) -> SchedulerConfig:
     """The usual configuration of a policy (a name in ``POLICIES``, or ``FIXED``) with these options
@@ -131,7 +106,7 @@ def preset(
 
     Policies that look ahead get forecasts; where these are fitted, ours measures speeds by
     profiling runs, the others by the paper's pre-run. Forecasts by the paper's equations are fitted
-    to a pre-run under every policy. ``rules`` hold for all policies but ours.
+    to a pre-run under every policy.
     """
     forecasts = forecasts or FittedForecasts()
     if name == FIXED:
@@ -139,15 +114,15 @@ def preset(
         return replace(with_loop(usual, moves=False), name=FIXED)
     policy = policy_named(name, options)
     looks_ahead, is_live = policy.traits.reads_forecasts, policy.traits.weighs_restarts
-    pre_run = rules.pre_run if looks_ahead and not is_live else None
+    pre_run = PreRun() if looks_ahead and not is_live else None
     if policy.traits.reads_kinds:
-        pre_run = replace(rules.pre_run, by_kind=True)
+        pre_run = PreRun(by_kind=True)
     elif isinstance(forecasts, TrueForecasts):
         pre_run = None
     elif isinstance(forecasts, EquationForecasts) and looks_ahead:
-        pre_run = replace(rules.pre_run, samples=forecasts.samples, form=SpeedForm.PAPER)
+        pre_run = PreRun(samples=forecasts.samples, form=SpeedForm.PAPER)
     elif isinstance(forecasts, FittedForecasts) and not is_live:
-        forecasts = replace(forecasts, epochs_left=rules.epochs_left)
+        forecasts = replace(forecasts, epochs_left=EPOCHS_LEFT)
     measures = isinstance(forecasts, FittedForecasts)
     return SchedulerConfig(
         name=name,
@@ -162,30 +137,10 @@ def preset(
     )
 
 
-def with_published_forecasts(
-    usual: SchedulerConfig, rules: PublishedRules = AUTHORS
-) -> SchedulerConfig:
-    """The same configuration on equal terms with the published policies: where ours fits its
-    forecasts, a pre-run instead of profiling runs, and the same epochs left of a job without a
-    fit."""
-    forecasts = usual.forecasts
-    if not (usual.weighs_restarts and isinstance(forecasts, FittedForecasts)):
-        return usual
-    forecasts = replace(forecasts, epochs_left=rules.epochs_left)
-    return replace(with_pre_run(usual, rules.pre_run), forecasts=forecasts)
-
-
 def with_loop(usual: SchedulerConfig, **changes: Any) -> SchedulerConfig:
     """The same configuration with these settings of ``LoopConfig``, which policies that decide in
     rounds do not read."""
     return replace(usual, loop=replace(usual.loop, **changes))
-
-
-def with_pre_run(usual: SchedulerConfig, pre_run: PreRun) -> SchedulerConfig:
-    """The same configuration with a pre-run instead of profiling runs."""
-    driver = usual.loop.driver
-    interval = replace(driver.interval, profiling=replace(driver.interval.profiling, runs=0))
-    return replace(with_loop(usual, driver=replace(driver, interval=interval)), pre_run=pre_run)
 
 
 def with_weights(usual: SchedulerConfig, weights: Mapping[str, float]) -> SchedulerConfig:

@@ -16,17 +16,17 @@ from optimus.placement.queue.order import AGE_LIMIT_SECONDS, Instant, WaitingGan
 from optimus.placement.queue.planning import PlannedGang, Planning, Snapshot
 from optimus.placement.queue.shortfall import GangRefusal
 from optimus.resources import NONE, Resources
-from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState, SimulatedPhase
 
 Forecasts = Mapping[str, Forecast | NotReady]
 """By job UID."""
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _QueuedJob:
     """A waiting job as the queue sees it."""
 
-    state: JobState
+    state: SimulatedJobState
 
     @cached_property
     def gang(self) -> Gang:
@@ -35,10 +35,10 @@ class _Entry:
 
     @property
     def waiting(self) -> WaitingGang:
-        """What decides on its place in the queue."""
+        """Return what decides on its place in the queue."""
         job = self.state.job
         ran_before = self.state.placed_at is not None
-        return WaitingGang(job.uid, job.demand(), self.state.visible_at, ran_before, job.priority)
+        return WaitingGang(job.uid, job.demand(), self.state.arrived_at, ran_before, job.priority)
 
 
 class WaitingJobs:
@@ -56,12 +56,12 @@ class WaitingJobs:
         forecasts: Forecasts,
         forecast_at: float,
         orders: KindOrders,
-    ) -> Iterator[tuple[JobState, tuple[Held, ...]]]:
+    ) -> Iterator[tuple[SimulatedJobState, tuple[Held, ...]]]:
         """The waiting jobs that fit now with what their replicas hold; the caller moves them."""
         waiting = [
             state
-            for state in cluster.visible
-            if state.phase is Phase.WAITING and state.suspended_by is None
+            for state in cluster.states.values()
+            if state.phase is SimulatedPhase.WAITING and state.suspended_by is None
         ]
         if not waiting:
             return
@@ -83,14 +83,14 @@ class WaitingJobs:
             else:
                 self._refusals[uid] = answer.refusal
 
-    def _snapshot(self, waiting: list[JobState], reader: "_Reader") -> Snapshot:
+    def _snapshot(self, waiting: list[SimulatedJobState], reader: "_Reader") -> Snapshot:
         cluster, left = reader.cluster, dict(reader.cluster.snapshot().free())
         changed = {name: free for name, free in left.items() if self._left.get(name) != free}
         nodes = None if self._left else {node.name: node for node in cluster.nodes}
         self._left = left
         return Snapshot(
             now=Instant(cluster.now, cluster.now),
-            queue=[_Entry(state) for state in waiting],
+            queue=[_QueuedJob(state) for state in waiting],
             refusals=self._refusals,
             left=changed,
             nodes=nodes,
@@ -112,10 +112,10 @@ class _Reader:
     forecasts: Forecasts
     forecast_at: float
     orders: KindOrders
-    waiting: Mapping[str, JobState]
+    waiting: Mapping[str, SimulatedJobState]
     """By UID."""
 
-    def ends_at(self, states: Iterable[JobState]) -> dict[str, float]:
+    def ends_at(self, states: Iterable[SimulatedJobState]) -> dict[str, float]:
         """Return when these jobs end, by their forecasts."""
         found = {}
         for state in states:
@@ -127,7 +127,7 @@ class _Reader:
     def running_jobs(self) -> RunningJobs:
         """Return what will end, and what is left beside it."""
         usage = {}
-        for state in self.cluster.visible:
+        for state in self.cluster.states.values():
             amounts: dict[str, Resources] = {}
             for pod in (*state.pods, *state.coming):
                 amounts[pod.node] = amounts.get(pod.node, NONE) + pod.resources
@@ -135,7 +135,7 @@ class _Reader:
                 usage[state.job.uid] = JobUsage(state.job.key, amounts)
         nodes: tuple[Node, ...] = self.cluster.nodes
         return RunningJobs(
-            nodes, self.cluster.snapshot().free(), usage, self.ends_at(self.cluster.visible)
+            nodes, self.cluster.snapshot().free(), usage, self.ends_at(self.cluster.states.values())
         )
 
     def with_surroundings(self, gang: Gang) -> Gang:

@@ -11,7 +11,7 @@ from optimus.lifecycle.books import books_of
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import CPU, Resources, total
-from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState, SimulatedPhase
 from optimus.simulator.forecasts import LoggedForecast
 from optimus.simulator.speeds import EmptyCluster
 
@@ -59,7 +59,7 @@ class JobResult:
         return self.finished_at - self.arrived_at
 
     @classmethod
-    def of(cls, state: JobState, alone_seconds: float = 0.0) -> "JobResult":
+    def of(cls, state: SimulatedJobState, alone_seconds: float = 0.0) -> "JobResult":
         """The record of a job that has ended."""
         assert state.ended_at is not None
         assert state.placed_at is not None
@@ -81,7 +81,7 @@ class JobResult:
         )
 
 
-def _saved_seconds(state: JobState) -> float | None:
+def _saved_seconds(state: SimulatedJobState) -> float | None:
     books = books_of(state.job, state.record, state.training.progress())
     return None if books is None else books.saved_seconds
 
@@ -119,14 +119,14 @@ class TimelinePoint:
 _NO_SHARE: Final = (0,) * 9
 
 
-def _share_of(state: JobState, priced: Mapping[str, Node]) -> tuple[float, ...]:
-    """What one job adds to each column of a ``TimelinePoint``; counted again only where it has
-    changed."""
+def _share_of(state: SimulatedJobState, priced: Mapping[str, Node]) -> tuple[float, ...]:
+    """Return what one job adds to each column of a ``TimelinePoint``; counted again only where it
+    has changed."""
     made_of = state.phase, state.pods, state.job
     known = state.known_share
     if known is not None and all(map(is_, known[0], made_of)):
         return known[1]
-    trains = state.phase in (Phase.TRAINING, Phase.JOINING)
+    trains = state.phase in (SimulatedPhase.TRAINING, SimulatedPhase.JOINING)
     has_pods, job = bool(state.pods), state.job
     roles = [pod.replica.role for pod in state.pods if pod.replica is not None]
     ps, workers = roles.count(Role.PS), roles.count(Role.WORKER)
@@ -139,7 +139,7 @@ def _share_of(state: JobState, priced: Mapping[str, Node]) -> tuple[float, ...]:
     return share
 
 
-def _price(state: JobState, priced: Mapping[str, Node]) -> float:
+def _price(state: SimulatedJobState, priced: Mapping[str, Node]) -> float:
     """Return what an hour of all that the job holds costs."""
     held = defaultdict[str, list[Resources]](list)
     for pod in state.pods if priced else ():
@@ -151,7 +151,7 @@ def _price(state: JobState, priced: Mapping[str, Node]) -> float:
     return price
 
 
-def _alone_seconds(state: JobState, empty: EmptyCluster) -> float:
+def _alone_seconds(state: SimulatedJobState, empty: EmptyCluster) -> float:
     truth = state.truth
     servers = empty.servers(truth.job, truth.job.counts)
     if servers is None:

@@ -41,7 +41,7 @@ from optimus.progress.types import EarlierRun, RunLengths
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, rescale_order
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason, RescaleRecord, Step
-from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState, SimulatedPhase
 from optimus.simulator.executor import SimulatedExecutor, begin_rescale
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.queue import WaitingJobs
@@ -95,11 +95,11 @@ class _ManagedCluster:
     """The simulated cluster: implements ``optimus.interval.driver.ManagedCluster``."""
 
     cluster: SimulatedCluster
-    managed: Mapping[str, JobState]
+    managed: Mapping[str, SimulatedJobState]
 
     @classmethod
     def of(cls, cluster: SimulatedCluster) -> "_ManagedCluster":
-        return cls(cluster, {state.job.uid: state for state in cluster.visible})
+        return cls(cluster, dict(cluster.states))
 
     @property
     def at(self) -> float:
@@ -149,8 +149,8 @@ class SimulatedScheduler:
         self._free_at = 0.0
 
     def next_action_at(self, cluster: SimulatedCluster, before: float = math.inf) -> float:
-        """When to act next even if nothing happens. Any instant after ``before`` stands for all of
-        them."""
+        """Return when to act next even if nothing happens. Any instant after ``before`` stands for
+        all of them."""
         if not self._config.moves:
             return math.inf
         if self._in_rounds:
@@ -231,10 +231,10 @@ class SimulatedScheduler:
             cluster.place(state, held)
 
     def _begin(
-        self, cluster: SimulatedCluster, state: JobState, begun: BeginRescale | PauseJob
+        self, cluster: SimulatedCluster, state: SimulatedJobState, begun: BeginRescale | PauseJob
     ) -> None:
         """Begin a rescale; without a budget it goes as far as it may at once."""
-        if self._in_rounds and state.phase is Phase.CLEARING:
+        if self._in_rounds and state.phase is SimulatedPhase.CLEARING:
             return  # it waits for the next round
         begin_rescale(state, _record_of(begun, state, cluster.now))
         placement = begun.placement if isinstance(begun, BeginRescale) else None
@@ -249,13 +249,13 @@ class SimulatedScheduler:
         long."""
         moving = [
             state
-            for state in cluster.visible
+            for state in cluster.states.values()
             if state.rescale is not None
             if state.awaits_stop or state.phase is not state.advanced_in
         ]
         if not moving:
             return
-        jobs = [] if self._unlimited else cluster.visible
+        jobs = [] if self._unlimited else [*cluster.states.values()]
         budget = DisruptionBudget((each.job for each in jobs), self._config.disruption)
         for each in jobs:
             budget.note(each.job, is_stopped=each.is_stopped)
@@ -270,7 +270,7 @@ class SimulatedScheduler:
                 _withdraw(state, cluster.now)
 
     def _executor(
-        self, cluster: SimulatedCluster, state: JobState, *, may_stop: bool = True
+        self, cluster: SimulatedCluster, state: SimulatedJobState, *, may_stop: bool = True
     ) -> SimulatedExecutor:
         def headroom() -> CapacityPlan:
             view = _ManagedCluster.of(cluster)
@@ -289,17 +289,17 @@ class SimulatedScheduler:
 
     @property
     def _unlimited(self) -> bool:
-        """Whether any number of jobs may be stopped at once."""
+        """Return whether any number of jobs may be stopped at once."""
         return self._in_rounds or self._config.disruption == UNLIMITED
 
-    def _order(self, state: JobState) -> tuple[bool, bool, float]:
+    def _order(self, state: SimulatedJobState) -> tuple[bool, bool, float]:
         """Those that are stopped go on first: they give back what the budget lacks."""
         assert state.rescale is not None
         record, worth = state.rescale.record, self._worth.get(state.job.uid, 0.0)
         order = rescale_order(record.purpose, record.before, record.target, worth)
         return state.awaits_stop, *order
 
-    def _withdrawn_at(self, state: JobState) -> float:
+    def _withdrawn_at(self, state: SimulatedJobState) -> float:
         """Return when a rescale that waits is withdrawn."""
         if state.rescale is None:
             return math.inf
@@ -320,13 +320,13 @@ class SimulatedScheduler:
         forecasts = self._driver.state.forecasts
         self.forecasts += log_forecasts(view.managed, forecasts, decided, self._empty)
 
-    def _run_ends_at(self, state: JobState, now: float) -> float:
+    def _run_ends_at(self, state: SimulatedJobState, now: float) -> float:
         """Return when the job will have been measured at its present counts."""
         run, config = state.training.run, self._config.driver
         profiling = config.interval.profiling
         is_young = (
             config.measures
-            and state.phase is Phase.TRAINING
+            and state.phase is SimulatedPhase.TRAINING
             and may_be_measured(state.progress(now), state.history(now), profiling)
         )
         if run is None or not (is_young or state.record.profiling_since is not None):
@@ -362,7 +362,7 @@ class _Workloads:
             self._keep(state, cluster.now, succeeded=True)
         self.ended = len(cluster.ended)
         self.usual.update(dict(self.runs))
-        for state in cluster.visible:
+        for state in cluster.states.values():
             if state.job.workload is None:
                 continue
             shown = len(state.training.samples), math.floor(state.training.epochs)
@@ -372,7 +372,7 @@ class _Workloads:
                 _compare(state)
             self._provide(state, cluster.now)
 
-    def _keep(self, state: JobState, at: float, *, succeeded: bool) -> None:
+    def _keep(self, state: SimulatedJobState, at: float, *, succeeded: bool) -> None:
         workload = state.job.workload
         if workload is not None:
             progress = state.training.progress()
@@ -382,14 +382,14 @@ class _Workloads:
             key = state.job.key.namespace, workload
             self.runs[key] = kept(self.runs.get(key, ()), run, at)
 
-    def _keep_measured(self, state: JobState, at: float) -> None:
+    def _keep_measured(self, state: SimulatedJobState, at: float) -> None:
         """Speeds help others as soon as there are enough of them for a model."""
         uid, progress = state.job.uid, state.training.progress()
         if uid not in self.measured and speeds_are_enough(state.job, progress):
             self.measured.add(uid)
             self._keep(state, at, succeeded=False)
 
-    def _provide(self, state: JobState, at: float) -> None:
+    def _provide(self, state: SimulatedJobState, at: float) -> None:
         namespace, workload = state.job.key.namespace, state.job.workload
         lengths = self.of_jobs.get(state.job.uid)
         if lengths is None:
@@ -398,7 +398,7 @@ class _Workloads:
         state.earlier = provided(runs, state.job, at, lengths)
 
 
-def _compare(state: JobState) -> None:
+def _compare(state: SimulatedJobState) -> None:
     differs = why_differs(state.job, state.progress(0.0))
     if differs is not None:
         state.record = replace(state.record, differs=differs)
@@ -414,7 +414,9 @@ def _stops_any(view: _ManagedCluster, plan: IntervalPlan) -> bool:
     )
 
 
-def _record_of(begun: BeginRescale | PauseJob, state: JobState, at: float) -> RescaleRecord:
+def _record_of(
+    begun: BeginRescale | PauseJob, state: SimulatedJobState, at: float
+) -> RescaleRecord:
     """The record of a rescale that begins; of a pause it is one to (0, 0)."""
     target, purpose, pause = NO_COUNTS, RescalePurpose.INTERVAL, PauseReason.POLICY
     if isinstance(begun, BeginRescale):
@@ -429,11 +431,11 @@ def _record_of(begun: BeginRescale | PauseJob, state: JobState, at: float) -> Re
         at,
         purpose=purpose,
         pause=pause if target == NO_COUNTS else None,
-        in_place=state.phase is Phase.TRAINING and state.job.resizes_in_place(target),
+        in_place=state.phase is SimulatedPhase.TRAINING and state.job.resizes_in_place(target),
     )
 
 
-def _withdraw(state: JobState, at: float) -> None:
+def _withdraw(state: SimulatedJobState, at: float) -> None:
     """End a rescale for which nothing was done to its job."""
     assert state.rescale is not None
     if state.rescale.misses_checkpoint:

@@ -44,7 +44,7 @@ from optimus.simulator.ground_truth.measured import (
     RecordedLoss,
     with_measured,
 )
-from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, Training
+from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, TrainingStep
 from optimus.simulator.ground_truth.testbed import (
     LOSS_NOISE,
     SPEED_NOISE,
@@ -135,7 +135,7 @@ def _class(submitted: SubmittedJob) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSpeed:
+class KindSpeed:
     """A speed that only the kind of the workers' nodes changes."""
 
     full: float
@@ -165,7 +165,7 @@ class _Truth:
         speed: TrueSpeed = self.measured or physical
         if of_kinds:
             wanted = max(of_kinds.values())
-            speed = TableSpeed(wanted)
+            speed = KindSpeed(wanted)
         else:
             own = speed.steps_per_second(self._servers())
             wanted = self._steps_per_second(own)
@@ -204,15 +204,15 @@ class _Truth:
 
     def _physical(self, seed: int) -> PhysicalSpeed:
         kind, config = self.kind, self.config
-        step = Training(
+        step = TrainingStep(
             self.submitted.mode, self._batch().size, kind.gflop_per_example, kind.model_mb
         )
         parameters = ParameterAssignment(config.assignment, kind.sizes, seed)
         return PhysicalSpeed(step, parameters, config.hardware)
 
     def _servers(self) -> tuple[Counts, ...]:
-        """Where the job would run at its submitted counts if it were alone. One that does not fit
-        so is taken to have each replica on a server of its own."""
+        """Return where the job would run at its submitted counts if it were alone. One that does
+        not fit so is taken to have each replica on a server of its own."""
         counts = self.submitted.counts
         apart = (Counts(1, 0),) * counts.ps + (Counts(0, 1),) * counts.workers
         return self.empty.servers(self._job(1.0, TargetEpochs(1)), counts) or apart

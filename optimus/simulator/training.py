@@ -19,7 +19,6 @@ from optimus.jobs import (
     TargetLoss,
     TargetMetric,
     TargetSteps,
-    TwoTargets,
 )
 from optimus.models.convergence import TARGET_EPOCHS
 from optimus.models.goals import has_converged
@@ -42,7 +41,7 @@ _NO_KINDS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
-class Run:
+class TrainingRun:
     """Training without a stop, at one placement; ``noise`` is a factor on the measured speed."""
 
     servers: tuple[Counts, ...]
@@ -127,7 +126,7 @@ class Training:
         self.truth = truth
         self.at = truth.job.created_at
         self.epochs = self.steps = self.trained_seconds = self.speed = 0.0
-        self.run: Run | None = None
+        self.run: TrainingRun | None = None
         self.samples: list[SpeedSample] = []
         self._losses = observed_losses(truth, stream(seed, Purpose.LOSS, truth.job.uid))
         self._speed_noise = stream(seed, Purpose.SPEED, truth.job.uid)
@@ -154,12 +153,12 @@ class Training:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all its epochs are done."""
+        """Return whether all its epochs are done."""
         return self.epochs >= self.end_epochs
 
     @property
     def finish_at(self) -> float:
-        """When it ends at its present speed."""
+        """Return when it ends at its present speed."""
         if self._epochs_per_second <= 0:
             return math.inf
         return self.at + max(self.end_epochs - self.epochs, 0.0) / self._epochs_per_second
@@ -194,7 +193,7 @@ class Training:
         """A run begins, with so many workers on nodes of each kind."""
         self.at = at
         noise = lognormal_factor(self._speed_noise, self.truth.speed_noise)
-        self.run = Run(servers, noise, node_kinds=node_kinds or _NO_KINDS)
+        self.run = TrainingRun(servers, noise, node_kinds=node_kinds or _NO_KINDS)
         self._stragglers.begin(at, self.run.counts.workers)
         self._set_speed(self.run)
         self._shown = None
@@ -279,18 +278,20 @@ class Training:
         self, servers: tuple[Counts, ...], seconds: float, at: float, kind: str = ""
     ) -> SpeedSample:
         """A short run that adds nothing to the job's training, on nodes of one kind."""
-        run = Run(servers, lognormal_factor(self._speed_noise, self.truth.speed_noise), seconds)
+        run = TrainingRun(
+            servers, lognormal_factor(self._speed_noise, self.truth.speed_noise), seconds
+        )
         run.node_kinds = {kind: run.counts.workers} if kind else _NO_KINDS
         run.steps = self.truth.speed.steps_per_second(servers, self._parts(run)) * seconds
         return run.sample(at)
 
-    def _set_speed(self, run: Run) -> None:
+    def _set_speed(self, run: TrainingRun) -> None:
         self.speed = self.truth.speed.steps_per_second(
             run.servers, self._parts(run, self._stragglers.speeds)
         )
         self._epochs_per_second = self.speed / self.truth.steps_in_epoch(run.counts.workers)
 
-    def _parts(self, run: Run, straggling: tuple[float, ...] = ()) -> tuple[float, ...]:
+    def _parts(self, run: TrainingRun, straggling: tuple[float, ...] = ()) -> tuple[float, ...]:
         """The part of its full speed of each worker that has not all of it: on a slow kind of
         nodes, straggling, or both."""
         speeds = self.truth.kind_speeds
@@ -300,13 +301,13 @@ class Training:
         parts = [a * b for a, b in zip_longest(slow, straggling, fillvalue=1.0)]
         return tuple(each for each in parts if each < 1.0)
 
-    def _end(self, run: Run) -> None:
+    def _end(self, run: TrainingRun) -> None:
         if run.seconds > 0:
             self.samples = [*self.samples, run.sample(self.at)][-MAX_SAMPLES:]
         self.run, self.speed, self._epochs_per_second = None, 0.0, 0.0
         self._quiet_until, self._shown = -math.inf, None
 
-    def _train(self, run: Run, to: float) -> None:
+    def _train(self, run: TrainingRun, to: float) -> None:
         self._shown = None
         seconds = max(to - self.at, 0.0)
         self.at = to
@@ -318,13 +319,13 @@ class Training:
         if self.truth.checkpoints is not None and self.speed > 0:
             self._save(run, self.truth.checkpoints)
 
-    def _saving(self, run: Run, every: Checkpoints) -> tuple[float, float, float]:
+    def _saving(self, run: TrainingRun, every: Checkpoints) -> tuple[float, float, float]:
         """What is done of that after which it saves, how much of it, and how fast it is done."""
         if every.every_seconds:
             return run.seconds, every.every_seconds, 1.0
         return self.steps, every.every_steps, self.speed
 
-    def _save(self, run: Run, every: Checkpoints) -> None:
+    def _save(self, run: TrainingRun, every: Checkpoints) -> None:
         """Save the newest checkpoint that is due; the speed was constant since."""
         done, each, rate = self._saving(run, every)
         number = math.floor(done / each + _SLACK_SAVES)
@@ -369,7 +370,7 @@ def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
 def _is_met(truth: SimulatedJob, losses: list[float]) -> bool:
     """``models.forecast.goal_is_met``, one epoch at a time."""
     goal = truth.job.goal
-    if goal is None or isinstance(goal, TargetMetric | TwoTargets):
+    if goal is None or isinstance(goal, TargetMetric):
         return False  # a simulated job has a loss and no other metric
     if isinstance(goal, TargetEpochs):
         return len(losses) >= goal.epochs

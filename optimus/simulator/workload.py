@@ -27,7 +27,7 @@ from optimus.jobs import (
 )
 from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
-from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, Training
+from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, TrainingStep
 from optimus.simulator.ground_truth.testbed import (
     LOSS_NOISE,
     SPEED_NOISE,
@@ -183,7 +183,7 @@ def _build_job(
         Batch(kind.batch, BatchScope.JOB) if sync else Batch(kind.async_batch, BatchScope.WORKER)
     )
     speed = PhysicalSpeed(
-        Training(mode, batch.size, kind.gflop_per_example, kind.model_mb),
+        TrainingStep(mode, batch.size, kind.gflop_per_example, kind.model_mb),
         ParameterAssignment(config.assignment, kind.sizes, seed),
         config.hardware,
     )
@@ -240,7 +240,7 @@ def on_kinds(simulated: SimulatedJob, arithmetic: Mapping[str, float]) -> Simula
     return replace(simulated, kind_speeds=kind_speeds)
 
 
-def scaled_down_steps(training: Training, examples: int, batch: int) -> float:
+def scaled_down_steps(training: TrainingStep, examples: int, batch: int) -> float:
     """Steps of an epoch of the type's data set, scaled down as usual."""
     return max(_scaled_down(training, examples, EPOCH_SECONDS) / batch, 1.0)
 
@@ -256,7 +256,7 @@ def _epoch_seconds(config: WorkloadConfig, seed: int) -> float:
     )
 
 
-def _scaled_down(training: Training, examples: int, epoch_seconds: float) -> float:
+def _scaled_down(training: TrainingStep, examples: int, epoch_seconds: float) -> float:
     """Examples of an epoch that takes at most so long on the usual hardware."""
     speed = PhysicalSpeed(training, EVEN, TESTBED).steps_per_second(_APART)
     return min(examples, epoch_seconds * speed * training.examples)

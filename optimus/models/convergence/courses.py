@@ -85,7 +85,7 @@ _DEPTHS: Final = (0.2, 0.4, 0.6, 0.8, 1.0)
 """How much deeper: the loss falls by these powers of the rate besides."""
 
 
-class _Fit(NamedTuple):
+class _CourseFit(NamedTuple):
     """The posterior's courses, (courses, 1) each."""
 
     decays: Decays
@@ -99,11 +99,11 @@ class _Fit(NamedTuple):
     """By which power of the rate the loss falls besides at each drop ahead."""
     weights: Vector
 
-    def deepened(self, probability: float) -> "_Fit":
+    def deepened(self, probability: float) -> "_CourseFit":
         """These courses, and with that probability the same with deeper drops."""
         rows = np.tile(np.arange(len(self.weights)), 2)
         depths, twice = np.resize(_DEPTHS, len(self.weights)), [1 - probability, probability]
-        return _Fit(
+        return _CourseFit(
             *(self.decays[rows], self.levels[rows], self.shares[rows], self.powers[rows]),
             *(self.lags[rows], np.concatenate([self.depths, depths])),
             np.asarray(np.outer(twice, self.weights).ravel(), dtype=np.float64),
@@ -114,7 +114,7 @@ class _Fit(NamedTuple):
 class Courses:
     """Courses of the loss with their weights; k counts epochs, or steps."""
 
-    fitted: _Fit
+    fitted: _CourseFit
     level: float
     """The log of the loss now."""
     start: float
@@ -188,7 +188,7 @@ def _level(k: Vector, log_loss: Vector, dropped: float) -> float:
     return float(last.mean()) + slope * float(at[-1])
 
 
-def _fit(x: Vector, log_loss: Vector, rates: Matrix, family: "_Tables") -> _Fit:
+def _fit(x: Vector, log_loss: Vector, rates: Matrix, family: "_Tables") -> _CourseFit:
     """The posterior given the logs of losses and the rates so far, both relative to now."""
     past = binned(x, log_loss)
     tables, shares, powers, lags, log_prior = family
@@ -226,7 +226,7 @@ class _Window(NamedTuple):
     """They sum to what the window counts for."""
 
 
-def _sampled(windows: Sequence[_Window], family: "_Tables") -> _Fit:
+def _sampled(windows: Sequence[_Window], family: "_Tables") -> _CourseFit:
     """Evenly spaced quantiles of the posterior's courses, in the order of the tables."""
     tables, shares, powers, lags, _ = family
     weights = np.concatenate([each.weights.ravel() for each in windows])
@@ -248,7 +248,7 @@ def _sampled(windows: Sequence[_Window], family: "_Tables") -> _Fit:
         [each.pairs[(at % widths)[first == n]] for n, each in enumerate(windows)]
     )
     levels = np.concatenate([each.levels.ravel() for each in windows])[kept]
-    return _Fit(
+    return _CourseFit(
         *(tables.decays[rows], levels[:, np.newaxis], shares[pairs], powers[pairs], lags[pairs]),
         *(np.zeros(len(kept)), kept_weights),
     )

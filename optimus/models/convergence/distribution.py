@@ -74,18 +74,18 @@ class TimeToGoal:
 
     @property
     def is_unlikely(self) -> bool:
-        """Whether the run rather ends without having met the goal."""
+        """Return whether the run rather ends without having met the goal."""
         return self.in_run < 0.5
 
     @property
     def is_late(self) -> bool:
-        """Whether there is no time by which the goal is met with a probability of 90 %."""
+        """Return whether there is no time by which the goal is met with a probability of 90 %."""
         return self.in_run < _HIGH
 
     @property
     def is_wide(self) -> bool:
-        """Whether only its lower bound says something: the end is not declared, and the upper bound
-        is many times as far ahead."""
+        """Return whether only its lower bound says something: the end is not declared, and the
+        upper bound is many times as far ahead."""
         seen = float(self.k[0])
         return self.end is None and self.high - seen > _UNBOUNDED * (self.low - seen)
 

@@ -31,7 +31,7 @@ _DISAGREES: Final = 0.6
 """Rates that have come to differ from the schedule by this factor contradict it."""
 
 
-class Shape(StrEnum):
+class DecayShape(StrEnum):
     """How the learning rate changes over a run, after its warm-up."""
 
     CONSTANT = "constant"
@@ -41,9 +41,9 @@ class Shape(StrEnum):
     POLYNOMIAL = "poly"
 
 
-_SHAPES: Final[Mapping[str, Shape]] = {
-    **{each.value: each for each in Shape},
-    "polynomial": Shape.POLYNOMIAL,
+_SHAPES: Final[Mapping[str, DecayShape]] = {
+    **{each.value: each for each in DecayShape},
+    "polynomial": DecayShape.POLYNOMIAL,
 }
 
 
@@ -52,7 +52,7 @@ class LearningRateSchedule:
     """The learning rate over a run that ends after ``end`` epochs (steps)."""
 
     end: float
-    shape: Shape = Shape.CONSTANT
+    shape: DecayShape = DecayShape.CONSTANT
     drops: tuple[float, ...] = ()
     """The epochs (steps) after which the rate is multiplied by ``factor``."""
     factor: float = _USUAL_FACTOR
@@ -67,11 +67,15 @@ class LearningRateSchedule:
         end = declared.epochs if in_epochs else declared.steps
         if not end:
             return None
-        shape = _SHAPES.get(declared.schedule or "", Shape.CONSTANT)
+        shape = _SHAPES.get(declared.schedule or "", DecayShape.CONSTANT)
         warmup = (declared.warmup_epochs if in_epochs else declared.warmup_steps) or 0.0
         warmup = min(warmup or (declared.warmup_fraction or 0.0) * end, end / 2)
-        if shape is not Shape.STEP or not in_epochs:  # drops are declared in epochs
-            return cls(float(end), Shape.CONSTANT if shape is Shape.STEP else shape, warmup=warmup)
+        if shape is not DecayShape.STEP or not in_epochs:  # drops are declared in epochs
+            return cls(
+                float(end),
+                DecayShape.CONSTANT if shape is DecayShape.STEP else shape,
+                warmup=warmup,
+            )
         drops = tuple(sorted(each for each in declared.drops if each < end))
         factor = declared.drop_factor or _USUAL_FACTOR
         return cls(float(end), shape, drops, factor if factor < 1 else _USUAL_FACTOR, warmup)
@@ -79,13 +83,13 @@ class LearningRateSchedule:
     def seen_in(self, k: Vector, rates: Vector) -> "LearningRateSchedule":
         """This one, or where only its end is declared: the line, cosine or parabola down to that
         end that the rates printed after k epochs (steps) follow."""
-        if self.shape is not Shape.CONSTANT or len(rates) < _NEEDED_RATES:
+        if self.shape is not DecayShape.CONSTANT or len(rates) < _NEEDED_RATES:
             return self
         peak = int(np.argmax(rates))
         if rates[-1] > _FALLEN * rates[peak] or not rates[peak] > 0:
             return self
         warmup = float(k[peak]) if peak > 0 else 0.0
-        for shape in (Shape.LINEAR, Shape.COSINE, Shape.POLYNOMIAL):
+        for shape in (DecayShape.LINEAR, DecayShape.COSINE, DecayShape.POLYNOMIAL):
             found = replace(self, shape=shape, warmup=min(warmup, self.end / 2))
             expected = found.rate(k[peak:]) / found.rate(k[peak : peak + 1])
             if np.abs(rates[peak:] / rates[peak] - expected).max() < _ALIKE:
@@ -94,23 +98,27 @@ class LearningRateSchedule:
 
     @property
     def varies(self) -> bool:
-        """Whether the rate changes at all."""
-        return self.shape not in (Shape.CONSTANT, Shape.STEP) or bool(self.drops) or self.warmup > 0
+        """Return whether the rate changes at all."""
+        return (
+            self.shape not in (DecayShape.CONSTANT, DecayShape.STEP)
+            or bool(self.drops)
+            or self.warmup > 0
+        )
 
     def rate(self, k: Vector) -> Vector:
         """The rate after k epochs (steps) as a part of its largest value, (places,)."""
         left = 1 - np.clip((k - self.warmup) / (self.end - self.warmup), 0.0, 1.0)
         match self.shape:
-            case Shape.STEP:
+            case DecayShape.STEP:
                 passed = np.searchsorted(np.array(self.drops), k, side="left")
                 rate = self.factor ** passed.astype(np.float64)
-            case Shape.COSINE:
+            case DecayShape.COSINE:
                 rate = (1 - np.cos(np.pi * left)) / 2
-            case Shape.LINEAR:
+            case DecayShape.LINEAR:
                 rate = left
-            case Shape.POLYNOMIAL:
+            case DecayShape.POLYNOMIAL:
                 rate = left**2
-            case Shape.CONSTANT:
+            case DecayShape.CONSTANT:
                 rate = np.ones_like(left)
         if self.warmup > 0:
             rising = np.maximum(k, _LEAST_WARMUP) / max(self.warmup, _LEAST_WARMUP)
@@ -123,7 +131,7 @@ class LearningRateSchedule:
 
         Only drops are followed late: other shapes change slowly."""
         rate = self.rate(k)
-        if self.shape is not Shape.STEP or not self.drops or math.isinf(lag):
+        if self.shape is not DecayShape.STEP or not self.drops or math.isinf(lag):
             return rate
         since = np.maximum(k - np.array(self.drops)[:, np.newaxis], 0.0)
         done = 1 - (1 + since / _LAG_EPOCHS) ** -lag

@@ -109,7 +109,7 @@ class LossSeries:
 
     @property
     def unit(self) -> str:
-        """What k counts, for messages."""
+        """Return what k counts, for messages."""
         return "epochs" if self.in_epochs else "steps"
 
     @property
@@ -242,8 +242,8 @@ class Segment(NamedTuple):
 
 
 def since_last_drop(points: Sequence[LossPoint]) -> Segment | NotReady:
-    """What a curve is fitted to: the losses since the learning rate last dropped; not ready with
-    fewer than 5 points (complete epochs)."""
+    """Return what a curve is fitted to: the losses since the learning rate last dropped; not ready
+    with fewer than 5 points (complete epochs)."""
     whole = LossSeries.of(points)
     drops = learning_rate_drops(points, whole)
     return segment_since(points, whole, drops[-1].index if drops else 0)
@@ -287,8 +287,8 @@ def learning_rate_drops(
 
 
 def _stays(rates: Sequence[float], fallen: int) -> bool:
-    """Whether a fall of the rate is no jitter, as of scripts that scale it by each batch's length:
-    the rates after it, as far as they are known, are lower than those before it."""
+    """Return whether a fall of the rate is no jitter, as of scripts that scale it by each batch's
+    length: the rates after it, as far as they are known, are lower than those before it."""
     before, after = rates[max(fallen - _JITTER, 0) : fallen], rates[fallen : fallen + _JITTER]
     return max(after) <= _RATE_DROP * min(before)
 

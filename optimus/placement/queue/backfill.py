@@ -104,7 +104,7 @@ class FuturePlan:
         return self.amounts.keys()
 
 
-class _Ending(NamedTuple):
+class _JobEnding(NamedTuple):
     """A job that will end, and what it gives back by node."""
 
     at: float
@@ -118,7 +118,7 @@ class _Future:
     """The cluster as it will be, read at one time."""
 
     read_at: float
-    endings: Sequence[_Ending]
+    endings: Sequence[_JobEnding]
     """In the order in which jobs end."""
 
     left: Capacity
@@ -139,7 +139,7 @@ class _Future:
         return self._others[namespace]
 
 
-class _Known(NamedTuple):
+class _KnownPlan(NamedTuple):
     read_at: float
     gang: Gang
     plan: FuturePlan | None
@@ -150,7 +150,7 @@ class Backfill:
 
     def __init__(self, rule: GangRule) -> None:
         self._rule = rule
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownPlan] = {}
         self._future: _Future | None = None
         self._may_close: set[str] = set()
         self._endless_since: dict[str, float] = {}
@@ -190,8 +190,8 @@ class Backfill:
     def is_refused_by_rules(
         self, gang: Gang, now: Instant, reader: ClusterReader, *, never: bool
     ) -> bool:
-        """Whether a gang that does not fit would, but for rules of pods, by its amounts; ``never``:
-        of one that does not fit either once all jobs have ended."""
+        """Return whether a gang that does not fit would, but for rules of pods, by its amounts;
+        ``never``: of one that does not fit either once all jobs have ended."""
         around = reader.with_surroundings(gang)
         if around.surroundings is None and not any(each.rules for each in gang.unbound):
             return False
@@ -225,7 +225,7 @@ class Backfill:
             plan = _future_plan(plan.amounts, future, now, plan.namespace)
         else:
             plan = self._plan(gang, around, closed, future, now)
-        self._known[gang.job_uid] = _Known(future.read_at, gang, plan)
+        self._known[gang.job_uid] = _KnownPlan(future.read_at, gang, plan)
         return plan
 
     def _is_fresh(self, read_at: float) -> bool:
@@ -238,7 +238,7 @@ class Backfill:
             left = Capacity(jobs.nodes, jobs.left)
             emptied = left.copy()
             endings = sorted(
-                _Ending(
+                _JobEnding(
                     max(jobs.ends_at.get(job_uid, _UNKNOWN), now.epoch),
                     job_uid,
                     usage.amounts,
@@ -363,8 +363,8 @@ def _future_plan(
 
     Where a job without a forecast has to end too, the gang cannot begin before the others."""
     begins_at, left = now.epoch, future.left
-    awaits: _Ending | None = None
-    unknown: _Ending | None = None
+    awaits: _JobEnding | None = None
+    unknown: _JobEnding | None = None
     for node, amount in amounts.items():
         free = left.resources_of(left.free[left.row_of[node]])
         for ending in future.endings:

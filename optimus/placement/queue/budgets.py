@@ -1,4 +1,4 @@
-"""How much of the planner's time the changes of each namespace take: a token bucket for each.
+"""Bounds the planner's time that changes of each namespace take: a token bucket for each.
 
 Anybody who may create pods can make the planner look at a gang again, by a label, as often as the
 API server takes the change. What that costs is charged to the gang's namespace. A namespace that is
@@ -8,13 +8,13 @@ namespaces are planned meanwhile."""
 from typing import Final, NamedTuple
 
 SHARE: Final = 0.1
-"""Of the time, what a namespace may take in the long run."""
+"""The part of the time that a namespace may take in the long run."""
 
 BURST_SECONDS: Final = 1.0
-"""What it may take at once: a hundred thousand replicas are looked at in this time."""
+"""The seconds that it may take at once: enough to look at a hundred thousand replicas."""
 
 SECONDS_PER_REPLICA: Final = 1e-5
-"""What looking at one replica costs, about."""
+"""Looking at one replica costs about this."""
 
 
 class _Spent(NamedTuple):
@@ -23,11 +23,11 @@ class _Spent(NamedTuple):
 
 
 class NamespaceBudgets:
-    """By namespace. Not thread-safe; time is an argument (monotonic, in seconds)."""
+    """The budgets by namespace. Not thread-safe; time is monotonic, in seconds."""
 
     def __init__(self) -> None:
         self.spent: dict[str, _Spent] = {}
-        """Of the namespaces that have spent something that is not made up for yet."""
+        """The namespaces that have spent something that is not made up for yet."""
 
     def charge(self, namespace: str, seconds: float, now: float) -> None:
         """Something has been done for a namespace that took so long."""

@@ -13,7 +13,7 @@ class ChangedNodes(Protocol):
 
     @property
     def left(self) -> Mapping[str, Resources | None]:
-        """What is left of each node that has changed; ``None``: the node is gone."""
+        """Return what is left of each node that has changed; ``None``: the node is gone."""
         ...
 
     @property

@@ -60,7 +60,7 @@ class QueueEntry(Protocol):
 
     @property
     def waiting(self) -> WaitingGang:
-        """What decides on its place in the queue."""
+        """Return what decides on its place in the queue."""
         ...
 
 

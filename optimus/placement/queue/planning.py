@@ -28,13 +28,6 @@ from optimus.resources import NONE, Resources
 SLICE_SECONDS: Final = 0.005
 """A slice ends with the first gang after this time, so that what it planned is reserved soon."""
 
-COSTLY_SECONDS: Final = 0.1
-"""A search that takes longer and finds nothing is not made again at once: rules of pods, such as a
-topology spread that all but fits, take up to a second on large clusters."""
-
-RETRY_FACTOR: Final = 10.0
-"""It is made again after this many times its own time, so that the gangs behind it are planned."""
-
 REFUSAL_SECONDS: Final = 60.0
 """A refusal is checked again after this time, whatever has changed."""
 
@@ -125,8 +118,6 @@ class Planning:
         """Of which capacity demands are shares."""
         self._outdated: set[str] = set()
         """Jobs whose refusal is known and has to be found out again."""
-        self._resting: dict[str, _Rest] = {}
-        """By job UID, until when a costly refusal holds, whatever changes."""
         self.budgets = NamespaceBudgets()
         """Of searches that take longer than a slice."""
 
@@ -157,8 +148,6 @@ class Planning:
         for queued in queue[:end]:
             job_uid = queued.waiting.job_uid
             known = snapshot.refusals.get(job_uid)
-            if known is None and self._rests(queued.gang) and not walk.is_known(queued.gang):
-                continue
             if known is None or self._is_outdated(known, queued, walk):
                 gang = reader.with_surroundings(queued.gang)
                 if (considered and self._clock() >= until) or walk.must_be_reserved_first(gang):
@@ -168,7 +157,7 @@ class Planning:
                 self._outdated.discard(job_uid)
                 began = self._clock()
                 known = walk.consider(queued, gang)
-                self._note_cost(gang, self._clock() - began, snapshot.now, known is not None)
+                self._charge(gang, self._clock() - began, snapshot.now.monotonic)
             if known is not None and self._backfill.may_close(job_uid):
                 gang = queued.gang
                 closed = walk.closed_to(gang.key.namespace)
@@ -179,32 +168,13 @@ class Planning:
         self._before = walk.before
         return Slice(walk.answers, end < len(queue), future_plans, walk.searches)
 
-    def _note_cost(self, gang: Gang, took: float, now: Instant, refused: bool) -> None:
-        """Charge a long search to its namespace, or to those whose pods' rules alone make it long;
-        a costly one that finds nothing is made again later."""
-        job_uid, namespace = gang.job_uid, gang.key.namespace
+    def _charge(self, gang: Gang, took: float, at: float) -> None:
+        """Charge a long search to its namespace, or to those whose pods' rules alone make it long,
+        whose gangs then come last."""
         around, has_rules = gang.surroundings, any(member.rules for member in gang.unbound)
         causes = around.repelled_by if around is not None and not has_rules else frozenset()
-        if took > SLICE_SECONDS:
-            for each in causes or {namespace}:
-                self.budgets.charge(each, took / max(len(causes), 1), now.monotonic)
-        if refused and took > COSTLY_SECONDS:
-            # All that rest together take no larger share of the time than one.
-            rest = RETRY_FACTOR * took * (1 + len(self._resting.keys() - {job_uid}))
-            until, shape = now.monotonic + min(rest, REFUSAL_SECONDS), _ruled_shape(gang)
-            self._resting[job_uid] = _Rest(until, namespace, shape)
-
-    def _rests(self, gang: Gang) -> bool:
-        """Whether a gang, or one like it before it in the queue, is not searched for now: else
-        those behind a gang that rests would overtake it."""
-        if gang.job_uid in self._resting:
-            return True
-        shapes = {rest.shape for rest in self._resting.values()} - {None}
-        return bool(shapes) and _ruled_shape(gang) in shapes
-
-    def defers(self, namespace: str, now: float) -> bool:
-        """Return whether a namespace has taken so much of the time that its gangs come later."""
-        return self.budgets.is_over(namespace, now)
+        for each in (causes or {gang.key.namespace}) if took > SLICE_SECONDS else ():
+            self.budgets.charge(each, took / max(len(causes), 1), at)
 
     def _in_order(self, snapshot: Snapshot) -> list[QueueEntry]:
         """The queue, first what goes first; among gangs of one priority those of a namespace last
@@ -226,7 +196,7 @@ class Planning:
         over = {
             namespace
             for namespace in {each.gang.key.namespace for each in queue}
-            if self.defers(namespace, now)
+            if self.budgets.is_over(namespace, now)
         }
         if over:
             queue.sort(
@@ -243,14 +213,8 @@ class Planning:
     def _update(self, snapshot: Snapshot) -> None:
         """Take over what has changed; refusals become outdated where enough was gained."""
         changed = self._free.update(snapshot)
-        refusals, now = snapshot.refusals, snapshot.now.monotonic
+        refusals = snapshot.refusals
         self._outdated &= refusals.keys()
-        # A change of its pods ends the rest of a gang, unless its namespace is over its budget.
-        self._resting = {
-            job_uid: rest
-            for job_uid, rest in self._resting.items()
-            if rest.until > now and (job_uid in refusals or self.defers(rest.namespace, now))
-        }
         if changed is None:
             self._outdated |= refusals.keys()
             self._before = {}
@@ -287,12 +251,12 @@ class Planning:
             self._before = {}  # what is refused from now on compares with what is left now
 
     def _is_outdated(self, known: GangRefusal, queued: QueueEntry, walk: "_Walk") -> bool:
-        """Whether nodes have gained enough, or a node is open by now whose closing kept the gang
-        from being planned."""
+        """Return whether nodes have gained enough, or a node is open by now whose closing kept the
+        gang from being planned, and its namespace is within its budget."""
         is_outdated = queued.waiting.job_uid in self._outdated or (
             bool(known.blocked_by) and not known.blocked_by <= walk.closed_for(queued)
         )
-        return is_outdated and not self._rests(queued.gang)
+        return is_outdated and not self.budgets.is_over(queued.gang.key.namespace, walk.at)
 
 
 class _Walk:
@@ -315,6 +279,7 @@ class _Walk:
         self.answers: list[PlannedGang | RefusedGang] = []
         self._shapes = shapes
         self.searches = 0
+        self.at = snapshot.now.monotonic
 
     def close(self, plan: FuturePlan) -> None:
         """Keep nodes for a gang, against those behind it."""
@@ -341,17 +306,13 @@ class _Walk:
         return frozenset(name for each in begins for name, begin in each.items() if ends_at > begin)
 
     def must_be_reserved_first(self, gang: Gang) -> bool:
-        """Whether plans of this slice may concern the gang by rules of pods, which count what is
-        reserved: then it is planned in the next."""
+        """Return whether plans of this slice may concern the gang by rules of pods, which count
+        what is reserved: then it is planned in the next."""
         planned = [each.gang for each in self.answers if isinstance(each, PlannedGang)]
         return bool(planned) and (
             gang.surroundings is not None
             or any(member.rules for each in planned for member in each.members)
         )
-
-    def is_known(self, gang: Gang) -> bool:
-        """Return whether the refusal of one like it answers for it, without a search."""
-        return _shape(gang) in self._shapes
 
     def consider(self, queued: QueueEntry, gang: Gang) -> GangRefusal | None:
         """Plan one gang on what is left."""
@@ -417,17 +378,6 @@ class _Walk:
         self.answers.append(PlannedGang(queued, gang, placement))
 
 
-class _Rest(NamedTuple):
-    """How long a costly refusal holds."""
-
-    until: float
-    """Monotonic."""
-
-    namespace: str
-    shape: object
-    """``None`` for a gang that differs from others in where it may go."""
-
-
 class _RefusedShape(NamedTuple):
     """What every gang of a shape lacks: one search answers for all of them."""
 
@@ -438,24 +388,8 @@ class _RefusedShape(NamedTuple):
 def _shape(gang: Gang) -> object:
     """The same for gangs that need the same; ``None`` for one that differs from others of its
     shape in where it may go."""
-    if gang.surroundings is not None or _differs_in_nodes(gang):
+    if gang.surroundings is not None or gang.is_in_part:
+        return None
+    if any(member.excluded for member in gang.members):
         return None
     return frozenset(Counter((member.role, member.spec) for member in gang.members).items())
-
-
-def _differs_in_nodes(gang: Gang) -> bool:
-    """Return whether some of it is placed, or may not go to nodes that others like it may go to."""
-    return any(member.node is not None or member.excluded for member in gang.members)
-
-
-def _ruled_shape(gang: Gang) -> object:
-    """The same for gangs that need the same, and whose rules of pods are the same but for names
-    that begin with their own; ``None`` as for ``_shape``."""
-    if _differs_in_nodes(gang):
-        return None
-    own = f"'{gang.key.name}"
-    counts = Counter((member.role, member.spec, member.rules) for member in gang.members)
-    return frozenset(
-        (role, spec, repr(rules).replace(own, "'") if rules else "", count)
-        for (role, spec, rules), count in counts.items()
-    )

@@ -1,5 +1,5 @@
-"""What a gang lacks that does not fit, so that it need not be tried again until nodes have gained
-that much.
+"""Records what a gang lacks that does not fit: it is not tried again until nodes have gained that
+much.
 
 A refusal holds until a node that admits the gang can hold more of the replicas that it lacked:
 ``Shortfall`` records how many were lacking, and compares nodes that change with what they had then.

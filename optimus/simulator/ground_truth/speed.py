@@ -18,7 +18,7 @@ from optimus.simulator.jobs import TrueSpeed
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingStep:
     """One step of a job; ``examples`` are those of all workers (sync) or of one (async)."""
 
     mode: TrainingMode
@@ -36,7 +36,7 @@ class Training:
 class PhysicalSpeed:
     """Implements ``optimus.simulator.jobs.TrueSpeed``."""
 
-    training: Training
+    training: TrainingStep
     assignment: ParameterAssignment
     hardware: Hardware
 

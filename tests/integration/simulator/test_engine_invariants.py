@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from optimus.jobs import Counts, TrainingMode
 from optimus.placement.per_pod import SPREAD
 from optimus.resources import Resources
-from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import EquationForecasts, TrueForecasts
 from optimus.simulator.jobs import Straggling, Workload
-from optimus.simulator.presets import WAITING, SchedulerConfig, preset
+from optimus.simulator.presets import SchedulerConfig, preset
 from tests.unit.properties import examples
 from tests.unit.simulator.workloads import JobParameters, Loss, Speed, job, nodes, workload
 
@@ -48,7 +48,6 @@ SCHEDULERS = st.sampled_from(
         # Those that know the truth decide more in a short life.
         *(preset(name, TrueForecasts()) for name in ("optimus", "optimus-paper", "tetris")),
         *(preset(name, EquationForecasts()) for name in ("optimus", "optimus-paper")),
-        preset("optimus-paper", rules=WAITING),
     ]
 )
 
@@ -73,7 +72,7 @@ class Witness:
                 self.steps[uid]
             )
             self.speeds[uid] = training.speed
-            assert (training.speed > 0) == (state.phase is Phase.TRAINING)
+            assert (training.speed > 0) == (state.phase is SimulatedPhase.TRAINING)
 
 
 @examples(40)

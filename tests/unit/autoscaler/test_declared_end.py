@@ -38,7 +38,6 @@ def test_the_probability_of_meeting_the_goal_by_the_end_is_shown(
     {
         "no end is declared": {"target_loss": "0.08"},
         "a goal in epochs": {"target_epochs": "1000", "lr_schedule": "constant:2000"},
-        "two goals": {"target": "loss<=0.08 or accuracy>=0.9", "lr_schedule": "constant:1000"},
     },
 )
 def test_nothing_is_shown_where_it_would_say_nothing(annotations: dict[str, str]) -> None:

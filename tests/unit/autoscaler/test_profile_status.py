@@ -7,7 +7,7 @@ import msgspec
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.profile.status import _status_of, status_of
-from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, TargetMetric, TwoTargets, goal_text
+from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, goal_text
 from optimus.kube.pods import decode_pod
 from optimus.kube.waiting_events import Wait
 from optimus.models.forecast import Forecast, NoWorkLeft
@@ -23,10 +23,6 @@ from tests.unit.autoscaler.fake_job import START_AT, pod_of, tf_job
     {
         "a target": (TargetLoss(0.3), "loss <= 0.3"),
         "a threshold is a percentage": (ConvergenceThreshold(0.02), "falls < 2 %"),
-        "two targets": (
-            TwoTargets(TargetMetric("mAP", 0.8, at_least=True), TargetLoss(0.3), both=False),
-            "mAP >= 0.8 or loss <= 0.3",
-        ),
         "no goal": (None, ""),
     },
 )

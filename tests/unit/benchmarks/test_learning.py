@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.gym import SlotTrace
-from benchmarks.learning import Adam, Lesson, improve
+from benchmarks.learning import Adam, Lesson, drawn_scorer, gradient, improve
 from optimus.allocation.scorer import FEATURES, NAMES, Scorer
 from optimus.resources import Resources
 from tests.unit.policies.problems import candidate
@@ -28,25 +28,25 @@ def test_the_gradient_is_that_of_the_loss() -> None:
     inputs = draw.normal(size=(6, 2 * len(FEATURES)))
     weights = {
         name: each + draw.normal(0, 0.1, each.shape)
-        for name, each in Scorer.drawn(1).weights.items()
+        for name, each in drawn_scorer(1).weights.items()
     }
 
     def loss(scorer: Scorer) -> float:
-        return float((scorer.score(inputs).logarithm ** 2).sum() / 2)
+        return float((scorer.score(inputs) ** 2).sum() / 2)
 
-    scored = Scorer(weights).score(inputs)
-    gradient = Scorer(weights).gradient(scored, scored.logarithm)
+    scorer = Scorer(weights)
+    found = gradient(scorer, inputs, scorer.score(inputs))
     for name in NAMES:
         at = tuple(int(draw.integers(0, size)) for size in weights[name].shape)
         step = np.zeros_like(weights[name])
         step[at] = 1e-6
         up, down = (loss(Scorer({**weights, name: weights[name] + s})) for s in (step, -step))
-        assert gradient[name][at] == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-6)
+        assert found[name][at] == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-6)
 
 
 def test_it_learns_to_end_jobs_sooner() -> None:
     # What is drawn is the same in each step.
-    adam, scorer = Adam(3e-2), Scorer.drawn(1)
+    adam, scorer = Adam(3e-2), drawn_scorer(1)
     means = list[float]()
     for _ in range(6):
         lessons = [Lesson(three_jobs, 0, scorer, (1, number)) for number in range(8)]

@@ -242,25 +242,6 @@ class TestForecast:
         assert f"val_acc (of an evaluation, rises, {shown}) is " in text
         assert f"the target val_acc >= {scale * 0.85:g} is met after" in text
 
-    @pytest.mark.parametrize(("word", "decides"), [("and", 1), ("or", 0)])
-    def test_two_targets(
-        self, word: str, decides: int, cli: CommandLine, write_log: Written
-    ) -> None:
-        lines = [f"epoch={n} loss={loss} acc={1 - loss}" for n, loss in enumerate(decay(60), 1)]
-        arguments = (
-            "forecast",
-            write_log(*lines, name="two.log"),
-            "--target",
-            f"loss<=0.16 {word} accuracy>=0.86",
-        )
-        found = cli.json(*arguments)
-        assert (found["both"], found["decides"]) == (word == "and", decides)
-        first, second = found["goals"]
-        assert (first["metric"], second["metric"]) == ("loss", "acc")
-        assert first["predicted"] < second["predicted"]
-        goal = "the target 0.16" if word == "or" else "the target acc >= 0.86"
-        assert f"asked for: {goal} decides" in cli.text(*arguments)
-
     def test_a_column_of_a_csv(self, cli: CommandLine, write_log: Written) -> None:
         rows = [f"{n},{loss},{100 - 100 * loss}" for n, loss in enumerate(decay(60), 1)]
         log = write_log("epoch,loss,val_accuracy", *rows)

@@ -14,16 +14,16 @@ from optimus.models.convergence import (
     LossCurve,
     TimeToGoal,
 )
-from optimus.models.convergence.schedule import Shape
+from optimus.models.convergence.schedule import DecayShape
 from optimus.models.forecast import schedule_of
 from optimus.progress.types import Declared, LossPoint
 from tests.unit.models.losses import epochs
 
 RUN = 200
 K = np.arange(1.0, RUN + 1)
-STEP = LearningRateSchedule(200.0, Shape.STEP, (100.0, 150.0))
-COSINE = LearningRateSchedule(200.0, Shape.COSINE)
-LINE = LearningRateSchedule(200.0, Shape.LINEAR, warmup=10.0)
+STEP = LearningRateSchedule(200.0, DecayShape.STEP, (100.0, 150.0))
+COSINE = LearningRateSchedule(200.0, DecayShape.COSINE)
+LINE = LearningRateSchedule(200.0, DecayShape.LINEAR, warmup=10.0)
 CONSTANT = LearningRateSchedule(200.0)
 
 
@@ -246,7 +246,7 @@ class TestContradictions:
         ]
         schedule = schedule_of(Declared(epochs=200), points)
         assert schedule is not None
-        assert schedule.shape is Shape.COSINE
+        assert schedule.shape is DecayShape.COSINE
 
     @pytest.mark.parametrize("schedule", [STEP, CONSTANT], ids=lambda s: s.shape)
     def test_a_loss_that_has_jumped_up_is_predicted_all_the_same(

@@ -12,7 +12,6 @@ from optimus.jobs import (
     TargetEpochs,
     TargetLoss,
     TargetMetric,
-    TwoTargets,
 )
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import Forecast, forecast_job
@@ -45,9 +44,8 @@ class TestWork:
             TargetLoss(0.2),
             ConvergenceThreshold(0.02),
             ACCURACY,
-            TwoTargets(TargetLoss(0.2), ACCURACY, both=True),
         ],
-        ids=["a loss", "a threshold", "a metric", "two targets"],
+        ids=["a loss", "a threshold", "a metric"],
     )
     def test_twenty_epochs_are_left_of_a_job_of_which_nothing_else_is_known(
         self, goal: Goal, epochs: float
@@ -154,10 +152,8 @@ class TestRefusalThatIsKnown:
         [
             TargetLoss(0.2),
             TargetEpochs(40.0),
-            TwoTargets(TargetLoss(0.2), TargetLoss(0.3), both=True),
-            TwoTargets(TargetLoss(0.2), ACCURACY, both=False),
         ],
-        ids=["a loss", "epochs", "both of two", "one of two, the other without a forecast"],
+        ids=["a loss", "epochs"],
     )
     def test_no_curve_is_fitted_again(self, goal: Goal, monkeypatch: pytest.MonkeyPatch) -> None:
         job, progress = replace(JOB, goal=goal), after(15.0, samples=ONE)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from optimus.errors import NotReady
-from optimus.jobs import Counts, TargetLoss, TargetMetric, TwoTargets
+from optimus.jobs import Counts, TargetMetric
 from optimus.models.convergence import PublishedCurve
-from optimus.models.forecast import current_value, forecast_job, goal_is_met, why_never_ready
+from optimus.models.forecast import current_value, forecast_job, goal_is_met
 from optimus.models.metric_goal import series_of
 from optimus.progress.types import LossPoint, MetricSeries, TrainingProgress
 from tests.unit.models.forecasting import JOB, PER_EPOCH, SAMPLES, after, forecast_of, speed
@@ -153,78 +153,6 @@ def test_the_newest_value_is_shown_as_it_is_printed() -> None:
     name, value = current_value(ACCURACY, progress) or ("", 0.0)
     assert (name, round(value, 6)) == ("val_acc", 75.0)
     assert current_value(JOB.goal, progress) is None
-
-
-PERPLEXITY = TargetMetric("perplexity", 15.0, at_least=False)
-SLOW = series("ppl", *(50 / (0.2 * k + 1) + 5 for k in range(1, 16)), rises=False)
-"""Reaches 15 after 20 epochs, 5 before the accuracy reaches 0.8."""
-
-
-class TestTwoTargets:
-    @pytest.mark.parametrize(("both", "epochs"), [(True, 10), (False, 5)])
-    @pytest.mark.parametrize("swap", [False, True])
-    def test_the_later_or_the_earlier_forecast_counts(
-        self, both: bool, epochs: float, swap: bool
-    ) -> None:
-        first, second = (PERPLEXITY, ACCURACY) if swap else (ACCURACY, PERPLEXITY)
-        found = forecast_of(shows(accuracy(15), SLOW), TwoTargets(first, second, both))
-        assert found.remaining_epochs == pytest.approx(epochs, abs=0.2)
-        assert not found.goal_met
-
-    @pytest.mark.parametrize(("both", "met"), [(True, False), (False, True)])
-    def test_one_that_is_met(self, both: bool, met: bool) -> None:
-        goal = TwoTargets(ACCURACY, replace(PERPLEXITY, value=30.0), both)
-        progress = shows(accuracy(15), SLOW)
-        assert goal_is_met(goal, progress) is met
-        found = forecast_of(progress, goal)
-        assert found.goal_met is met
-        assert found.remaining_epochs == pytest.approx(0 if met else 10, abs=0.2)
-
-    @pytest.mark.parametrize("both", [True, False])
-    def test_two_that_are_met(self, both: bool) -> None:
-        easy = replace(ACCURACY, value=0.5), replace(PERPLEXITY, value=30.0)
-        goal = TwoTargets(*easy, both)
-        assert goal_is_met(goal, shows(accuracy(15), SLOW))
-        assert forecast_of(shows(accuracy(15), SLOW), goal).goal_met
-
-    def test_a_loss_and_a_metric(self) -> None:
-        goal = TwoTargets(ACCURACY, TargetLoss(1e-9), both=True)
-        found = forecast_job(JOB, after(40, metrics=(accuracy(15),)), goal)
-        assert isinstance(found, NotReady)
-        assert found.reason.startswith("a loss of 1e-09 is not reachable")
-        progress = after(15, metrics=(accuracy(15),))
-        either = forecast_of(progress, TwoTargets(ACCURACY, TargetLoss(1e-30), both=False))
-        assert either.remaining_epochs == pytest.approx(10, abs=0.2)
-
-    def test_without_either_the_reasons_of_both_are_said(self) -> None:
-        goal = TwoTargets(TargetMetric("mAP", 0.5, at_least=True), PERPLEXITY, both=False)
-        found = forecast_job(JOB, shows(accuracy(15)), goal)
-        assert found == NotReady(
-            "its log has shown no mAP yet; it has val_acc; "
-            "its log has shown no perplexity yet; it has val_acc"
-        )
-
-    @pytest.mark.parametrize(
-        ("both", "metrics", "never"),
-        [
-            (True, (SLOW,), True),
-            (False, (SLOW,), False),
-            (False, (), True),
-            (True, (accuracy(15), SLOW), False),
-        ],
-    )
-    def test_whether_there_will_be_a_forecast(
-        self, both: bool, metrics: tuple[MetricSeries, ...], never: bool
-    ) -> None:
-        goal = TwoTargets(ACCURACY, PERPLEXITY, both)
-        assert (why_never_ready(goal, shows(*metrics)) is not None) is never
-
-    def test_the_metric_that_is_not_met_yet_is_shown(self) -> None:
-        goal = TwoTargets(replace(PERPLEXITY, value=30.0), ACCURACY, both=True)
-        name, _ = current_value(goal, shows(accuracy(15), SLOW)) or ("", 0.0)
-        assert name == "val_acc"
-        name, _ = current_value(replace(goal, second=TargetLoss(0.1)), shows(SLOW)) or ("", 0.0)
-        assert name == "ppl"
 
 
 def test_what_cannot_be_reached_is_said_of_the_metric() -> None:

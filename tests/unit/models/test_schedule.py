@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.models.convergence import LearningRateSchedule
-from optimus.models.convergence.schedule import Shape
+from optimus.models.convergence.schedule import DecayShape
 from optimus.progress.types import Declared
 from tests.cases import cases
 
@@ -17,7 +17,7 @@ DECLARED = st.builds(
     Declared,
     epochs=st.none() | st.integers(1, 10**6),
     steps=st.none() | st.integers(1, 10**9),
-    schedule=st.sampled_from([None, "exponential", "unheard-of", *Shape]),
+    schedule=st.sampled_from([None, "exponential", "unheard-of", *DecayShape]),
     drops=st.lists(st.floats(1e-3, 1e6), max_size=5).map(tuple),
     drop_factor=NUMBER,
     warmup_epochs=NUMBER,
@@ -35,12 +35,12 @@ class TestRate:
         assert rates(LearningRateSchedule(90.0), 0, 45, 90) == [1, 1, 1]
 
     def test_drops_after_epochs(self) -> None:
-        schedule = LearningRateSchedule(200.0, Shape.STEP, (100.0, 150.0), 0.2)
+        schedule = LearningRateSchedule(200.0, DecayShape.STEP, (100.0, 150.0), 0.2)
         found = rates(schedule, 1, 99.5, 100, 100.5, 150, 150.5)
         assert found == pytest.approx([1, 1, 1, 0.2, 0.2, 0.04])
 
     def test_losses_follow_a_drop_fast_at_first_and_then_slowly(self) -> None:
-        schedule = LearningRateSchedule(200.0, Shape.STEP, (100.0, 150.0), 0.2)
+        schedule = LearningRateSchedule(200.0, DecayShape.STEP, (100.0, 150.0), 0.2)
         k = np.array([50, 100, 100.5, 105, 140, 149, 150.5, 160, 1e9])
         found = schedule.followed_rate(k, 0.3)
         assert found[:2] == pytest.approx([1, 1])
@@ -53,34 +53,37 @@ class TestRate:
         assert schedule.followed_rate(k, math.inf) == pytest.approx(schedule.rate(k))
 
     def test_losses_follow_other_shapes_at_once(self) -> None:
-        schedule, k = LearningRateSchedule(110.0, Shape.COSINE, warmup=10.0), np.arange(0.0, 111)
+        schedule, k = (
+            LearningRateSchedule(110.0, DecayShape.COSINE, warmup=10.0),
+            np.arange(0.0, 111),
+        )
         assert schedule.followed_rate(k, 0.3) == pytest.approx(schedule.rate(k))
 
     def test_a_warm_up_comes_before_the_first_drop(self) -> None:
-        schedule = LearningRateSchedule(200.0, Shape.STEP, (100.0,), warmup=10.0)
+        schedule = LearningRateSchedule(200.0, DecayShape.STEP, (100.0,), warmup=10.0)
         found = schedule.followed_rate(np.array([1.0, 5, 50, 101]), 0.3)
         assert found[:3] == pytest.approx([0.1, 0.5, 1])
         assert 0.1 < found[3] < 1
 
     def test_a_cosine(self) -> None:
-        schedule = LearningRateSchedule(100.0, Shape.COSINE)
+        schedule = LearningRateSchedule(100.0, DecayShape.COSINE)
         assert rates(schedule, 0, 50, 75) == pytest.approx([1, 0.5, (1 - 0.5**0.5) / 2])
         assert 0 < rates(schedule, 100)[0] < 0.001
 
     def test_a_line(self) -> None:
-        found = rates(LearningRateSchedule(100.0, Shape.LINEAR), 0, 25, 90)
+        found = rates(LearningRateSchedule(100.0, DecayShape.LINEAR), 0, 25, 90)
         assert found == pytest.approx([1, 0.75, 0.1])
 
     def test_a_parabola(self) -> None:
-        found = rates(LearningRateSchedule(100.0, Shape.POLYNOMIAL), 0, 50, 90)
+        found = rates(LearningRateSchedule(100.0, DecayShape.POLYNOMIAL), 0, 50, 90)
         assert found == pytest.approx([1, 0.25, 0.01])
 
     def test_a_warm_up_comes_first(self) -> None:
-        schedule = LearningRateSchedule(110.0, Shape.COSINE, warmup=10.0)
+        schedule = LearningRateSchedule(110.0, DecayShape.COSINE, warmup=10.0)
         assert rates(schedule, 1, 5, 10, 60) == pytest.approx([0.1, 0.5, 1, 0.5])
 
     def test_a_warm_up_of_no_length(self) -> None:
-        schedule = LearningRateSchedule(100.0, Shape.LINEAR, warmup=2e-311)
+        schedule = LearningRateSchedule(100.0, DecayShape.LINEAR, warmup=2e-311)
         assert rates(schedule, 0, 50) == pytest.approx([1, 0.5])
 
     @given(DECLARED, st.booleans(), st.lists(st.floats(0, 2e9), min_size=1, max_size=8))
@@ -104,7 +107,7 @@ class TestDeclared:
         declared = Declared(epochs=90, steps=900, schedule="step", drops=(60.0, 30.0, 90.0))
         in_epochs = LearningRateSchedule.of(declared, in_epochs=True)
         in_steps = LearningRateSchedule.of(declared, in_epochs=False)
-        assert in_epochs == LearningRateSchedule(90.0, Shape.STEP, (30.0, 60.0))
+        assert in_epochs == LearningRateSchedule(90.0, DecayShape.STEP, (30.0, 60.0))
         assert in_steps == LearningRateSchedule(900.0)
 
     def test_a_factor_that_raises_the_rate_is_not_believed(self) -> None:
@@ -131,10 +134,10 @@ class TestDeclared:
 class TestPrintedRates:
     K = np.arange(1.0, 41)
 
-    @pytest.mark.parametrize("shape", [Shape.LINEAR, Shape.COSINE, Shape.POLYNOMIAL])
+    @pytest.mark.parametrize("shape", [DecayShape.LINEAR, DecayShape.COSINE, DecayShape.POLYNOMIAL])
     @pytest.mark.parametrize("warmup", [0.0, 5.0])
     def test_show_the_shape_where_only_the_end_is_declared(
-        self, shape: Shape, warmup: float
+        self, shape: DecayShape, warmup: float
     ) -> None:
         true = LearningRateSchedule(100.0, shape, warmup=warmup)
         found = LearningRateSchedule(100.0).seen_in(self.K, 0.3 * true.rate(self.K))
@@ -146,8 +149,10 @@ class TestPrintedRates:
         {
             "constant": np.full(40, 0.1),
             "a drop": np.where(K < 20, 0.1, 0.01),
-            "to another end": 0.1 * LearningRateSchedule(41.0, Shape.LINEAR).rate(K),
-            "jitter": 0.1 * LearningRateSchedule(100.0, Shape.LINEAR).rate(K) * (1 + 0.2 * (K % 2)),
+            "to another end": 0.1 * LearningRateSchedule(41.0, DecayShape.LINEAR).rate(K),
+            "jitter": 0.1
+            * LearningRateSchedule(100.0, DecayShape.LINEAR).rate(K)
+            * (1 + 0.2 * (K % 2)),
             "zero": np.zeros(40),
         },
     )
@@ -156,16 +161,16 @@ class TestPrintedRates:
         assert schedule.seen_in(self.K, printed) == schedule
 
     def test_do_not_replace_what_is_declared(self) -> None:
-        schedule = LearningRateSchedule(100.0, Shape.STEP, (90.0,))
-        line = LearningRateSchedule(100.0, Shape.LINEAR).rate(self.K)
+        schedule = LearningRateSchedule(100.0, DecayShape.STEP, (90.0,))
+        line = LearningRateSchedule(100.0, DecayShape.LINEAR).rate(self.K)
         assert schedule.seen_in(self.K, line) == schedule
 
     def test_agree_with_what_they_follow_even_with_jitter(self) -> None:
-        schedule = LearningRateSchedule(100.0, Shape.STEP, (20.0,))
+        schedule = LearningRateSchedule(100.0, DecayShape.STEP, (20.0,))
         printed = 30 * schedule.rate(self.K) * np.where(self.K % 7 == 0, 0.5, 1.0)
         assert schedule.agrees(self.K, printed)
 
     @pytest.mark.parametrize("drops", [(), (39.0,)])
     def test_contradict_a_schedule_without_their_drop(self, drops: tuple[float, ...]) -> None:
-        schedule = LearningRateSchedule(100.0, Shape.STEP, drops)
+        schedule = LearningRateSchedule(100.0, DecayShape.STEP, drops)
         assert not schedule.agrees(self.K, np.where(self.K > 30, 0.01, 0.1))

@@ -9,7 +9,6 @@ from optimus.jobs import ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Member, Placement
-from optimus.placement.request import NodeGroups, Request
 from optimus.resources import Resources, total
 from optimus.snapshot import ReplicaId
 from tests.cases import cases
@@ -80,26 +79,6 @@ def _leaves_room(gang: Gang, spread: Spread, free: dict[str, Resources], asked: 
         if asked.fits_in(left - taken):
             return True
     return False
-
-
-@examples(200)
-@given(seeded(cases_and_requests))
-def test_no_node_is_ruled_out_for_a_fixed_role_beside_which_the_gang_fits(
-    case_and_request: tuple[Case, Resources],
-) -> None:
-    (gang, nodes, free), asked = case_and_request
-    capacity = Capacity(nodes, free)
-    request = Request.of_gang(gang, capacity)
-    amount = capacity.vector(asked)
-    if request is None or amount is None or not gang.unbound:
-        return
-    rows = [row for row, node in enumerate(capacity.nodes) if asked.fits_in(free[node.name])]
-    found = NodeGroups(request, capacity).might_fit_beside(amount, rows)
-    for row in rows:
-        name = capacity.nodes[row].name
-        left = {**free, name: free[name] - asked}
-        if any(spreads(gang, nodes, left)):
-            assert row in found
 
 
 @cases(

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from optimus.policies.gavel_cost import GavelCostPolicy
 from optimus.policies.gavel_fifo import GavelFifoPolicy
 from optimus.policies.gavel_ftf import GavelFtfPolicy
-from optimus.policies.gavel_hierarchical import GavelHierarchicalPolicy, Inside
+from optimus.policies.gavel_hierarchical import GavelHierarchicalPolicy
 from optimus.policies.gavel_makespan import GavelMakespanPolicy
 from optimus.policies.gavel_sjf import GavelSjfPolicy
 from optimus.policies.gavel_throughput import GavelThroughputPolicy
@@ -212,13 +212,3 @@ class TestHierarchical:
         )
         shares = GavelHierarchicalPolicy().shares(asked)
         assert shares[0, 0] + shares[1, 0] == pytest.approx(1.0, abs=1e-4)
-
-    def test_first_come_first_served_inside(self) -> None:
-        asked = shares_problem(
-            [[1]] * 3,
-            [[1]],
-            namespaces=("a", "b", "b"),
-            submitted=np.array([3.0, 2.0, 1.0]),
-        )
-        shares = GavelHierarchicalPolicy(inside=Inside.FIFO).shares(asked)
-        assert shares == near([1 / 2], [0], [1 / 2])

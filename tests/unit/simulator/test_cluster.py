@@ -10,7 +10,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason, RescaleRecord, Step
 from optimus.resources import NONE, Resources
-from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState, SimulatedPhase
 from optimus.simulator.executor import SimulatedExecutor, begin_rescale
 from optimus.simulator.training import Training
 from optimus.snapshot import ReplicaId
@@ -26,13 +26,12 @@ class Harness:
         self,
         on: tuple[Node, ...] | None = None,
         *,
-        visible_at: float = 0.0,
         measures_prices: bool = False,
     ) -> None:
         on = on or nodes(2)
         self.cluster = SimulatedCluster(on, LEAVING, measures_prices=measures_prices)
         truth = job("a", JobParameters(epochs=100, rescale_seconds=RESCALE, start_seconds=START))
-        self.state = JobState(truth, truth.job, Training(truth, seed=1), visible_at)
+        self.state = SimulatedJobState(truth, truth.job, Training(truth, seed=1), 0.0)
         self.cluster.add(self.state)
         self.steps: list[tuple[float, str]] = []
 
@@ -144,9 +143,9 @@ class TestAFirstStart:
         cluster, state = harness.cluster, harness.state
         harness.place("node-0", "node-1")
         assert cluster.used() == {"node-0": PS, "node-1": WORKER}
-        assert (state.phase, cluster.next_at) == (Phase.STARTING, START)
+        assert (state.phase, cluster.next_at) == (SimulatedPhase.STARTING, START)
         harness.run(START)
-        assert state.phase is Phase.TRAINING
+        assert state.phase is SimulatedPhase.TRAINING
         assert state.training.run is not None
         assert state.training.run.servers == (Counts(1, 0), Counts(0, 1))
         history = state.history(0.0)
@@ -162,7 +161,7 @@ class TestAFirstStart:
         harness.run(8.0)
         assert cluster.used()["node-0"] == PS + WORKER
         harness.run(8.0 + START)
-        assert (state.phase, state.record.rescales) == (Phase.TRAINING, 0)
+        assert (state.phase, state.record.rescales) == (SimulatedPhase.TRAINING, 0)
         assert harness.steps == [(0, "start"), (8, "start"), (8 + START, "over")]
 
 
@@ -199,7 +198,7 @@ class TestARescale:
         harness.run(began + RESCALE)
         arrived_there = state.history(0.0)
         assert (on_its_way.rescaling_to, arrived_there.rescaling_to) == (Counts(1, 2), None)
-        assert (state.training.steps, state.phase) == (steps, Phase.TRAINING)
+        assert (state.training.steps, state.phase) == (steps, SimulatedPhase.TRAINING)
         assert (arrived_there.rescales, arrived_there.last_rescaled_at) == (1, began + RESCALE)
         harness.run(began + RESCALE + 10)
         assert state.training.steps == steps + 20
@@ -251,7 +250,7 @@ class TestAPause:
         harness.pause()
         assert (cluster.used()["node-0"], state.is_paused) == (PS + WORKER, True)
         harness.run(began + LEAVING)
-        assert (state.phase, cluster.used()["node-0"]) == (Phase.WAITING, NONE)
+        assert (state.phase, cluster.used()["node-0"]) == (SimulatedPhase.WAITING, NONE)
         harness.run(began + 500)
         assert state.is_paused
         harness.move("node-1", "node-1")
@@ -261,18 +260,10 @@ class TestAPause:
 
 
 class TestTime:
-    def test_a_job_in_its_pre_run_is_not_seen(self) -> None:
-        cluster = Harness(visible_at=50.0).cluster
-        assert cluster.visible == []
-        assert not cluster.snapshot().jobs
-        assert cluster.next_at == 50.0
-        assert cluster.advance(50.0)
-        assert [state.job.uid for state in cluster.visible] == ["a"]
-
     def test_a_job_ends_where_its_work_does_and_gives_its_room_back(self) -> None:
         harness = running()
         harness.run(START + 1000)
-        assert (harness.state.phase, harness.state.ended_at) == (Phase.ENDED, START + 1000)
+        assert (harness.state.phase, harness.state.ended_at) == (SimulatedPhase.ENDED, START + 1000)
         assert harness.cluster.used()["node-0"] == NONE
         assert harness.cluster.states == {}
 
@@ -291,7 +282,7 @@ class TestWorkersInPlace:
         harness = self._running("node-0", "node-0", "node-0")
         state, at = harness.state, START + 100
         harness.move("node-0", "node-0", "node-0", "node-1", "node-1")
-        assert (state.phase, state.training.run is None) == (Phase.JOINING, False)
+        assert (state.phase, state.training.run is None) == (SimulatedPhase.JOINING, False)
         assert [each.node for each in state.pods] == ["node-0"] * 3 + ["node-1"] * 2
         harness.run(at + 50)
         assert harness.steps == [(at, "start"), (at + START, "over")]
@@ -312,4 +303,4 @@ class TestWorkersInPlace:
     def test_of_other_counts_of_servers_nothing_is_changed_in_place(self) -> None:
         harness = self._running("node-0", "node-0", "node-0")
         harness.move("node-0", "node-0")
-        assert harness.state.phase is Phase.CLEARING, "a single worker takes a stop, too"
+        assert harness.state.phase is SimulatedPhase.CLEARING, "a single worker takes a stop, too"

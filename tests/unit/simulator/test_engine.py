@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.simulated_gains import with_pre_run
 from optimus.allocation import (
     Allocation,
     AllocationProblem,
@@ -20,11 +21,11 @@ from optimus.nodes import NODE_KIND_LABEL
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import POLICIES
 from optimus.resources import Resources
-from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling
-from optimus.simulator.presets import WAITING, PreRun, SchedulerConfig, preset, with_pre_run
+from optimus.simulator.presets import SchedulerConfig, preset
 from optimus.simulator.scheduler import LoopConfig, rounds_driver
 from tests.cases import cases
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
@@ -106,7 +107,9 @@ class TestTurns:
         turns = list[tuple[float, str]]()
 
         def watch(cluster: SimulatedCluster) -> None:
-            training = [uid for uid, each in cluster.states.items() if each.phase is Phase.TRAINING]
+            training = [
+                uid for uid, each in cluster.states.items() if each.phase is SimulatedPhase.TRAINING
+            ]
             assert len(training) <= 1
             if training and (not turns or turns[-1][1] != training[0]):
                 turns.append((cluster.now, training[0]))
@@ -260,13 +263,6 @@ class TestCoursesByHand:
             workload(apart, on=nodes(2, cpu=2)), published(script), 1
         ).makespan_seconds == pytest.approx(100)
 
-    def test_a_pre_run_that_delays_takes_the_time_of_its_samples(self) -> None:
-        usual = replace(preset("optimus-paper"), pre_run=PreRun(samples=4, seconds=25, delays=True))
-        found = simulate(workload(job("a", JobParameters(arrives=450))), usual, seed=1)
-        assert found.jobs[0].placed_at == 600
-        late = simulate(workload(job("a", JobParameters(arrives=550))), usual, seed=1)
-        assert late.jobs[0].placed_at == 1200
-
     def test_as_the_authors_released_it_a_job_is_allocated_from_its_arrival_on(self) -> None:
         # Its speeds are known at once, and 20 epochs are taken as left: it grows without a loss.
         only = job("a", JobParameters(arrives=600, steps_per_epoch=100, speed=Speed(batch=0.5)))
@@ -276,20 +272,9 @@ class TestCoursesByHand:
         assert found.forecasts[0].at == 600
         assert found.forecasts[0].total_epochs == pytest.approx(20)
 
-    def test_under_the_waiting_rules_it_has_its_minimum_until_its_losses_allow_a_fit(self) -> None:
-        only = job("a", JobParameters(arrives=450, steps_per_epoch=100, speed=Speed(batch=0.5)))
-        found = simulate(
-            workload(only, on=nodes(4)), preset("optimus-paper", rules=WAITING), seed=1
-        )
-        assert found.jobs[0].placed_at == 600
-        first = [point for point in found.timeline if 600 <= point.at < 1200]
-        assert {(point.ps, point.workers) for point in first if point.tasks} == {(1, 1)}
-
     def test_a_job_whose_speeds_are_known_beforehand_is_not_profiled(self) -> None:
         only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
-        found = simulate(
-            workload(only, on=nodes(4)), with_pre_run(preset("optimus"), PreRun()), seed=1
-        )
+        found = simulate(workload(only, on=nodes(4)), with_pre_run(preset("optimus")), seed=1)
         assert found.jobs[0].profiling_runs == 0
         assert found.jobs[0].restarts > 0
 

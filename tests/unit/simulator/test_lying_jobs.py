@@ -45,7 +45,7 @@ class Held:
     seen: list[tuple[float, dict[str, Counts]]] = field(default_factory=list)
 
     def __call__(self, cluster: SimulatedCluster) -> None:
-        counts = {state.job.key.namespace: state.job.counts for state in cluster.visible}
+        counts = {state.job.key.namespace: state.job.counts for state in cluster.states.values()}
         self.seen.append((cluster.now, counts))
         if cluster.now >= self.until:
             raise Over

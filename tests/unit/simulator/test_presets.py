@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.simulated_gains import with_published_forecasts
 from optimus.models.speed.curve import SpeedForm
 from optimus.simulator.forecasts import (
     EquationForecasts,
@@ -10,10 +11,8 @@ from optimus.simulator.forecasts import (
     TrueForecasts,
 )
 from optimus.simulator.presets import (
-    WAITING,
     PreRun,
     preset,
-    with_published_forecasts,
 )
 
 
@@ -21,19 +20,12 @@ from optimus.simulator.presets import (
 def test_published_policies_take_20_epochs_and_a_pre_run_that_delays_nothing(policy: str) -> None:
     found = preset(policy)
     assert found.forecasts == FittedForecasts(epochs_left=20.0)
-    assert found.pre_run == PreRun(samples=5, seconds=30.0, delays=False)
+    assert found.pre_run == PreRun(samples=5, seconds=30.0)
     assert preset(policy, FittedForecasts()) == found
 
 
-def test_under_the_waiting_rules_they_wait_for_both() -> None:
-    found = preset("optimus-paper", rules=WAITING)
-    assert found.forecasts == FittedForecasts(epochs_left=None)
-    assert found.pre_run == PreRun(delays=True)
-
-
-def test_ours_runs_as_on_a_cluster_under_any_rules() -> None:
+def test_ours_runs_as_on_a_cluster() -> None:
     found = preset("optimus")
-    assert found == preset("optimus", rules=WAITING)
     assert found.forecasts == FittedForecasts()
     assert found.pre_run is None
     assert found.loop.driver.measures

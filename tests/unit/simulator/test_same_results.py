@@ -15,7 +15,7 @@ from optimus.interval.capacity_plan import CapacityPlan
 from optimus.jobs import Counts, Role
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import CPU
-from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.presets import preset
@@ -60,7 +60,7 @@ def slow_point(cluster: SimulatedCluster) -> TimelinePoint:
     states = cluster.states.values()
     pods = [(pod, state) for state in states for pod in state.pods]
     roles = [pod.replica.role for pod, _ in pods if pod.replica is not None]
-    training = sum(state.phase is Phase.TRAINING for state in states)
+    training = sum(state.phase is SimulatedPhase.TRAINING for state in states)
     placed = sum(bool(state.pods) for state in states)
     cpu = dict.fromkeys(Role, 0)
     for pod, state in pods:
@@ -80,9 +80,9 @@ def test_what_is_kept_between_events_is_what_the_pods_say(policy: str) -> None:
 
     def watch(cluster: SimulatedCluster) -> None:
         snapshot = cluster.snapshot()
-        pods = (pod for each in cluster.visible for pod in (*each.pods, *each.coming))
+        pods = (pod for each in cluster.states.values() for pod in (*each.pods, *each.coming))
         slow = ClusterSnapshot.of(
-            cluster.now, (each.job for each in cluster.visible), cluster.nodes, pods
+            cluster.now, (each.job for each in cluster.states.values()), cluster.nodes, pods
         )
         assert snapshot == slow
         assert snapshot.free() == slow.free()
@@ -105,7 +105,7 @@ def test_a_plan_on_a_snapshot_is_a_copy() -> None:
         rule = Theorem1()
         taken, other = cluster.free_capacity(rule), cluster.free_capacity(rule)
         before = other.free
-        for state in cluster.visible:
+        for state in cluster.states.values():
             taken.release(state.job.uid)
         assert cluster.free_capacity(rule).free == other.free == before
 

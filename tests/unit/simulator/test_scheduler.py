@@ -14,7 +14,7 @@ from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.rescale.disruption import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
-from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.presets import SchedulerConfig, preset, with_loop
@@ -44,14 +44,14 @@ class PhaseLog:
 
     def __init__(self, uid: str) -> None:
         self.uid = uid
-        self.entries: list[tuple[float, Phase, Counts]] = []
+        self.entries: list[tuple[float, SimulatedPhase, Counts]] = []
 
     def __call__(self, cluster: SimulatedCluster) -> None:
         state = cluster.states.get(self.uid)
         if state is not None:
             self.entries.append((cluster.now, state.phase, state.job.counts))
 
-    def first(self, phase: Phase, counts: Counts) -> float:
+    def first(self, phase: SimulatedPhase, counts: Counts) -> float:
         return next(at for at, *seen in self.entries if seen == [phase, counts])
 
 
@@ -126,9 +126,9 @@ class TestPlacing:
         simulate(
             workload(first, second, on=nodes(1)), preset("optimus", TrueForecasts()), 1, watch=watch
         )
-        left = log.first(Phase.STARTING, Counts(1, 1))
-        assert left - log.first(Phase.CLEARING, Counts(1, 3)) == 10
-        assert min(at for at, phase, _ in other.entries if phase is Phase.TRAINING) == left
+        left = log.first(SimulatedPhase.STARTING, Counts(1, 1))
+        assert left - log.first(SimulatedPhase.CLEARING, Counts(1, 3)) == 10
+        assert min(at for at, phase, _ in other.entries if phase is SimulatedPhase.TRAINING) == left
 
 
 PROFILED = replace(preset("optimus"), loop=LoopConfig(driver=DriverConfig(expects=False)))
@@ -144,12 +144,12 @@ class TestProfiling:
         begins = [
             at
             for n, (at, phase) in enumerate(phases)
-            if phase is Phase.TRAINING and phases[n - 1][1] is not phase
+            if phase is SimulatedPhase.TRAINING and phases[n - 1][1] is not phase
         ]
         ends = [
             at
             for n, (at, phase) in enumerate(phases)
-            if phase is Phase.CLEARING and phases[n - 1][1] is not phase
+            if phase is SimulatedPhase.CLEARING and phases[n - 1][1] is not phase
         ]
         for begin, end in zip(begins[:4], ends[:4], strict=True):
             assert 60 <= end - begin <= 70
@@ -162,12 +162,17 @@ class TestExpectation:
         )
         log = PhaseLog("a")
         found = simulate(workload(only, on=nodes(20)), preset("optimus"), 1, watch=log)
-        trained = [(at, counts) for at, phase, counts in log.entries if phase is Phase.TRAINING]
+        trained = [
+            (at, counts) for at, phase, counts in log.entries if phase is SimulatedPhase.TRAINING
+        ]
         first = [at for at, counts in trained if counts == Counts(1, 2)]
         assert 30 <= first[-1] - first[0] <= 40
         moved = next(counts for _, counts in trained if counts != Counts(1, 2))
         assert moved.workers > 2
-        assert log.first(Phase.CLEARING, moved) - log.first(Phase.TRAINING, moved) >= 60
+        assert (
+            log.first(SimulatedPhase.CLEARING, moved) - log.first(SimulatedPhase.TRAINING, moved)
+            >= 60
+        )
         assert 1 <= found.jobs[0].profiling_runs < 4
 
 
@@ -197,7 +202,7 @@ class Stops:
         self.most: Counter[str] = Counter()
 
     def __call__(self, cluster: SimulatedCluster) -> None:
-        stopped = [each for each in cluster.visible if each.is_stopped]
+        stopped = [each for each in cluster.states.values() if each.is_stopped]
         for each in stopped:
             self.at.setdefault(each.job.uid, cluster.now)
         namespaces = Counter(each.job.key.namespace for each in stopped)

@@ -10,7 +10,7 @@ from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_
 from optimus.interval.driver import DriverConfig
 from optimus.jobs import CountBounds, Counts, RescaleRule
 from optimus.placement.theorem1 import Theorem1
-from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState, SimulatedPhase
 from optimus.simulator.engine import Observer, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Checkpoints, Workload
@@ -56,7 +56,7 @@ class Moves:
         self.lost_seconds = 0.0
 
     def __call__(self, cluster: SimulatedCluster) -> None:
-        state: JobState | None = cluster.states.get("a")
+        state: SimulatedJobState | None = cluster.states.get("a")
         if state is not None and self.at is None:
             self.waited |= state.awaits_stop
             if state.is_stopped:
@@ -178,7 +178,7 @@ class TestASaveThatTakesTime:
             lost = state.training.lost_seconds
             if not any(pod.leaving for pod in state.pods):
                 left.append(cluster.now)
-            if state.phase is Phase.TRAINING:
+            if state.phase is SimulatedPhase.TRAINING:
                 again.append(cluster.now)
 
         run_growing(Stops(save_seconds=save_seconds), 150, watch)

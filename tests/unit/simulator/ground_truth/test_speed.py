@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from optimus.jobs import Counts, TrainingMode
 from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
-from optimus.simulator.ground_truth.speed import PhysicalSpeed, Training, slowest_of
+from optimus.simulator.ground_truth.speed import PhysicalSpeed, TrainingStep, slowest_of
 from optimus.simulator.ground_truth.testbed import (
     TESTBED,
     Hardware,
@@ -26,8 +26,8 @@ from tests.cases import cases
 PLAIN = Hardware(
     100.0, 1.0, ModeCost(100.0, 0.003, 0.005, 0.01), ModeCost(100.0, 0.002, 0.005, 0.1), 0.0
 )
-SYNC = Training(TrainingMode.SYNC, 5, 2.0, 100.0)
-ASYNC = Training(TrainingMode.ASYNC, 5, 2.0, 100.0)
+SYNC = TrainingStep(TrainingMode.SYNC, 5, 2.0, 100.0)
+ASYNC = TrainingStep(TrainingMode.ASYNC, 5, 2.0, 100.0)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,9 @@ def fixed(*shares: float) -> Fixed:
         ),
     },
 )
-def test_a_step_by_hand(training: Training, servers: list[tuple[int, int]], seconds: float) -> None:
+def test_a_step_by_hand(
+    training: TrainingStep, servers: list[tuple[int, int]], seconds: float
+) -> None:
     speed = PhysicalSpeed(training, EVEN, PLAIN)
     assert 1 / speed.steps_per_second(tuple(Counts(*each) for each in servers)) == pytest.approx(
         seconds
@@ -134,7 +136,7 @@ def of(
     kind: JobType, mode: TrainingMode, assignment: ParameterAssignment | None = None
 ) -> PhysicalSpeed:
     return PhysicalSpeed(
-        Training(mode, kind.batch, kind.gflop_per_example, kind.model_mb),
+        TrainingStep(mode, kind.batch, kind.gflop_per_example, kind.model_mb),
         assignment or EVEN,
         TESTBED,
     )
@@ -184,7 +186,7 @@ def test_the_testbed_gives_back_the_papers_table_2(
     per_worker: float,
     per_ps: float,
 ) -> None:
-    training = Training(mode, images, 24.6, 100.0)
+    training = TrainingStep(mode, images, 24.6, 100.0)
     speed = PhysicalSpeed(training, EVEN, replace(paper_hardware(network), jitter=0.0))
     for ps, workers in ((1, 1), (1, 4), (4, 4), (6, 4), (3, 8)):
         found = speed.steps_per_second((Counts(1, 0),) * ps + (Counts(0, 1),) * workers)
