@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.gang import other_gang
 from autoscaler.jobs.state import JobState
 from autoscaler.logs.poller import Run
 from autoscaler.profile.events import JobEvent, JobEvents, rescale_event
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, JobKey, Role
 from optimus.kube.errors import ErrorKind
-from optimus.kube.pods import Pod
+from optimus.kube.pods import Pod, other_gang
 from optimus.kube.profile_codec import observed_job, observed_pods
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.writer import MAX_RESTARTS
 from optimus.progress.log import ProgressLog
 from optimus.rescale.execution import run_rescale
 from optimus.rescale.machine import RescaleConfig
@@ -331,8 +331,9 @@ def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:
     had = {
         "activeDeadlineSeconds": job.active_deadline_seconds,
         "backoffLimit": job.backoff_limit,
+        MAX_RESTARTS: job.max_restarts,
     }
-    texts = (f"runPolicy.{name} is {left}, of {had[name]}" for name, left in limits.items())
+    texts = (f"{name} is {left}, of {had[name]}" for name, left in limits.items())
     message = (
         f"{', '.join(texts)}: the operator restarts these counts after a suspension, and "
         "what the job has used of them stays used"
@@ -341,15 +342,16 @@ def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:
 
 
 def limits_left(job: TrainingJob, at: float, restarts: int) -> dict[str, int]:
-    """The fields of ``runPolicy`` that a suspension at an instant has to change, with what is left
-    of them: the operator counts active seconds and restarts from 0 after each resume."""
+    """The limits that a suspension at an instant has to change, with what is left of them:
+    the operator counts active seconds and restarts from 0 after each resume."""
     left: dict[str, int] = {}
     if job.active_deadline_seconds is not None and job.started_at is not None:
         active_seconds = max(at - job.started_at, 0.0)
         left_seconds = math.ceil(job.active_deadline_seconds - active_seconds)
         left["activeDeadlineSeconds"] = max(left_seconds, 1)
-    if job.backoff_limit and restarts > 0:
-        left["backoffLimit"] = max(job.backoff_limit - restarts, 1)
+    for name, most in ("backoffLimit", job.backoff_limit), (MAX_RESTARTS, job.max_restarts):
+        if most and restarts > 0:
+            left[name] = max(most - restarts, 1)
     return left
 
 

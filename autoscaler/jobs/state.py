@@ -80,10 +80,11 @@ class BlockReason(Enum):
     NO_NODES = auto()  # its pods wait for nodes, or are missing
     NO_GANG_WAITS = auto()  # the gang for which it was to be paused has its nodes
     STRAGGLER = auto()  # one worker is far slower than the others
+    UNSETTLED = auto()  # its Master is gone, or one of its agents restarts
 
 
 _RECOMMENDS: Final = (BlockReason.RECOMMENDED, BlockReason.BRAKED)
-_HOLDS: Final = (BlockReason.PAUSED, *_RECOMMENDS)
+_HOLDS: Final = (BlockReason.PAUSED, *_RECOMMENDS, BlockReason.UNSETTLED)
 
 
 class Block(NamedTuple):
@@ -253,6 +254,8 @@ class JobState:
         self._update_user_counts()
         wait = observation.waits.get(self.job.uid) if self.gang.waits else None
         self.block(BlockReason.NO_NODES, "" if wait is None else wait.text)
+        meets = self.job.all_reduce and self.record.served_since is not None
+        self.block(BlockReason.UNSETTLED, self.gang.why_unsettled(observation.at) if meets else "")
         self.update_failure(observation.at)
 
     def update_failure(self, at: float) -> None:
@@ -365,8 +368,9 @@ class JobState:
             self.record = replace(self.record, floor=least)
 
     def _update_user_counts(self) -> None:
-        """Counts that no rescale has set are its user's."""
-        if self.rescale is not None or self.training_job.suspended_by is not None:
+        """Counts that no rescale has set are its user's, also those of a job that is paused."""
+        is_ours = self.training_job.suspended_by is not None and self.pause is None
+        if self.rescale is not None or is_ours:
             return
         if self.job.counts not in (*self.record.rescaled_counts, self.record.user_counts):
             self.record = replace(self.record, user_counts=self.job.counts)

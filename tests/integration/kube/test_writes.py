@@ -29,6 +29,19 @@ def test_suspending_is_one_guarded_patch_that_says_whose_doing_it_is(
     }
 
 
+def test_what_is_left_of_limits_is_written_where_each_stands(
+    httpserver: HTTPServer, client: Client
+) -> None:
+    server = Recorder(httpserver, JOB_PATH, [stored()])
+    left = {"backoffLimit": 3, "maxRestarts": 7}
+    assert JobWriter(client).suspend(job(), "i-9", left) == Written("8")
+    spec = {
+        "runPolicy": {"suspend": True, "backoffLimit": 3},
+        "elasticPolicy": {"maxRestarts": 7},
+    }
+    assert {"spec": spec}.items() <= server.body().items()
+
+
 def test_resuming_writes_the_counts_under_the_keys_that_are_stored(
     httpserver: HTTPServer, client: Client
 ) -> None:

@@ -27,7 +27,7 @@ from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.progress.types import LogLine, LogRead
 from optimus.rescale.words import PauseReason
 from optimus.resources import Resources
-from tests.unit.autoscaler.fake_job import START_AT, STEPS_PER_EPOCH, FakeJob, pod_of
+from tests.unit.autoscaler.fake_job import START_AT, STEPS_PER_EPOCH, FakeJob, pod_of, torch_pods
 from tests.unit.autoscaler.fake_workloads import FakeWorkloads
 
 
@@ -129,6 +129,9 @@ class FakeCluster:
         fake.runs += 1
         fake.step = float(fake.saved)
         fake.lines = []
+        if fake.kind == "PyTorchJob":
+            fake.pods = torch_pods(fake, self.at)
+            return
         counts = fake.counts
         spec: dict[str, Any] = {"ps": ["h"] * counts.ps, "worker": ["h"] * counts.workers}
         if fake.is_dynamic:
@@ -240,7 +243,9 @@ class FakeCluster:
     ) -> Written | Refused:
         if isinstance(outcome, Written):
             replicas = self.jobs[job.name].replicas
-            replicas["PS"]["replicas"], replicas["Worker"]["replicas"] = counts
+            replicas["Worker"]["replicas"] = counts.workers
+            if "PS" in replicas:
+                replicas["PS"]["replicas"] = counts.ps
         return outcome
 
     def unmark(self, job: TrainingJob) -> Written | Refused:
