@@ -209,7 +209,7 @@ class JobExecutor:
         rescale = self._state.rescale
         if uncached or (rescale is not None and rescale.record.step is not Step.CHECKPOINT):
             return self._read()
-        pods = _observed_pods(self._present.cached, self._state)
+        pods = _observed_pods(self._present.cached, self._state, self._at)
         return Observed(self._at, observed_job(self._state.training_job), pods)
 
     def _read(self) -> Observed | JobGone | None:
@@ -228,7 +228,7 @@ class JobExecutor:
             return JobGone()
         state.refresh(job)
         since = 0.0 if self.is_broken else self._present.since_break_seconds
-        return Observed(self._at, observed_job(job), _observed_pods(pods, state), since)
+        return Observed(self._at, observed_job(job), _observed_pods(pods, state, self._at), since)
 
     def _unread(self, refused: Refused) -> None:
         _LOG.warning("%s", refused)
@@ -313,7 +313,7 @@ class JobExecutor:
 
     def counts_failed(self, failed: CountsFailed) -> None:
         """Record it."""
-        self._state.counts_failed(failed.why)
+        self._state.counts_failed(failed.why, everywhere=failed.everywhere)
 
     def end(self, end: End) -> None:
         """Record it, and report it."""
@@ -367,15 +367,16 @@ _PATCH_RESULTS = {
 }
 
 
-def _observed_pods(pods: tuple[Pod, ...], state: JobState) -> ObservedPods:
+def _observed_pods(pods: tuple[Pod, ...], state: JobState, at: float) -> ObservedPods:
     observed = observed_pods(pods, sum(role.count for role in state.job.fixed))
     run = state.gang.run
     # The watch may still show the pods of the run before, with their log.
     is_theirs = run is not None and any(pod.uid == run.name for pod in pods)
     trains = is_theirs and run is not None and state.log.trains_in(run.name)
+    unloaded = state.why_unloaded(at) if is_theirs else ""
     is_mixed = other_gang(pods, state.job.counts) is not None
     surplus = sum(_is_surplus(pod, state.job.counts) for pod in pods)
-    return replace(observed, trains=trains, is_mixed=is_mixed, surplus=surplus)
+    return replace(observed, trains=trains, is_mixed=is_mixed, unloaded=unloaded, surplus=surplus)
 
 
 def _is_surplus(pod: Pod, counts: Counts) -> bool:

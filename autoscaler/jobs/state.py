@@ -664,17 +664,26 @@ class JobState:
                 placement_failures=recent_failures((*self.record.placement_failures, failure), at),
             )
 
-    def counts_failed(self, why: str) -> None:
-        """Record that the job's containers end with an error at the target of the rescale."""
+    def counts_failed(self, why: str, *, everywhere: bool) -> None:
+        """Record that the job's containers end with an error at the target of the rescale, or would
+        at any other counts."""
         if self.rescale is not None:
             rescale = self.rescale.record
-            failed = FailedCounts(rescale.target, rescale.before, why)
+            failed = FailedCounts(rescale.target, rescale.before, why, everywhere)
             self.record = lifecycle.counts_failed(self.record, failed)
 
     def run_start(self, at: float) -> RunStart | None:
         """How its current run went on from the one before; ``None`` while that does not show."""
         start, run = self.progress(at).run_start, self.gang.run
         return start if start is not None and run is not None and start.run == run.name else None
+
+    def why_unloaded(self, at: float) -> str:
+        """Why its current run does not go on from its newest checkpoint, where it has no PSs: the
+        parts of a checkpoint may have been saved for one number of processes. Empty if it may."""
+        start = self.run_start(at) if self.job.all_reduce else None
+        if start is None or start.unloaded_step is None:
+            return ""
+        return f"it began anew, and not from its checkpoint of step {start.unloaded_step}"
 
     def withdraw_rescale(self, at: float) -> None:
         """End a rescale for which nothing was done to the job."""

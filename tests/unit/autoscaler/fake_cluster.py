@@ -60,6 +60,8 @@ class FakeCluster:
     """So long pods that are being deleted still take their room."""
     breaks: Callable[[Counts], bool] = lambda _: False
     """At which counts the containers of workers are killed for their memory."""
+    loads: Callable[[Counts], bool] = lambda _: True
+    """At which counts what was saved can be loaded."""
     unreachable: bool = False
     """Reads of jobs and pods are not answered."""
     silent_seconds: float = 0.0
@@ -127,6 +129,7 @@ class FakeCluster:
 
     def _make_pods(self, fake: FakeJob) -> None:
         fake.runs += 1
+        fake.saved *= self.loads(fake.counts)
         fake.step = float(fake.saved)
         fake.lines = []
         if fake.kind == "PyTorchJob":

@@ -86,6 +86,28 @@ def test_replicas_that_its_user_sets_while_it_is_paused_are_its_own() -> None:
     assert job.counts == Counts(0, 1)
 
 
+def test_one_that_does_not_load_its_checkpoint_goes_back_and_is_never_moved_again(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    cluster.loads = lambda counts: counts.workers == 1
+    job = submitted(cluster)
+    harness.run_until("a", Phase.TRAINING)
+    harness.run(30)
+    job.annotate(min_workers="3", max_workers="3")
+    harness.run_till(lambda: job.counts.workers == 3)
+    harness.run_till(lambda: job.counts.workers == 1)
+    (text,) = cluster.messages("RollingBack")
+    assert "it began anew, and not from its checkpoint of step" in text
+    runs = job.runs
+    for bounds in ("3", "7"):
+        job.annotate(min_workers="1", max_workers=bounds)
+        harness.run(100)
+        job.annotate(min_workers=bounds)
+        harness.run(100)
+    assert (job.counts, job.runs) == (Counts(0, 1), runs + 1)
+    assert "began anew" in harness.status("a").failed_counts[0]
+
+
 @pytest.mark.parametrize("annotations", [{"rescale": "never"}, {"global_batch_size": None}])
 def test_pods_made_for_two_numbers_of_workers_are_told_of(
     cluster: FakeCluster, harness: ControllerHarness, annotations: dict[str, Any]
