@@ -133,3 +133,18 @@ def test_workers_above_the_maximum_of_an_elastic_job_are_told_of(
     harness.run(6)
     (text,) = cluster.messages("SurplusReplicas")
     assert text.startswith("2 of its 5 workers are above elasticPolicy.maxReplicas, 3")
+
+
+def test_nothing_that_is_told_of_it_names_parameter_servers(
+    cluster: FakeCluster, profiling: ControllerHarness
+) -> None:
+    job = cluster.submit(pytorch_job("a", 1, target_loss="0.12", rescale="any"))
+    told = set[str]()
+    for _ in range(40):
+        profiling.run(5)
+        shown = profiling.status("a")
+        told |= {shown.reason, shown.deadline, str(shown.recommended), *shown.failed_counts}
+    assert job.runs > 1
+    told |= {message for _, _, message in cluster.events}
+    assert any("3 workers" in text for text in told)
+    assert not [text for text in told if "PS" in text]
