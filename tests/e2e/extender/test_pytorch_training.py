@@ -1,5 +1,5 @@
-"""A PyTorchJob that trains with ``DistributedDataParallel``, where an environment with PyTorch is
-named (``tests/harness/pytorch.py``)."""
+"""A PyTorchJob that trains with ``DistributedDataParallel``, where PyTorch is installed
+(``tests/harness/pytorch.py``)."""
 
 import json
 import re
