@@ -6,8 +6,10 @@ from typing import Final
 
 PYTORCH_IMAGE: Final = "optimus-examples-pytorch"
 _DEBIAN: Final = Path("/usr/lib/python3/dist-packages/torch")
+_ENVIRONMENT: Final = Path(__file__).with_name("debian")
+"""Debian has no program ``python``: here is a link of that name."""
 
 
 def pytorch_environment() -> Mapping[str, Path]:
     """Its folder by the name of an image; nothing where there is none."""
-    return {PYTORCH_IMAGE: Path("/usr")} if _DEBIAN.exists() else {}
+    return {PYTORCH_IMAGE: _ENVIRONMENT} if _DEBIAN.exists() else {}

@@ -34,7 +34,7 @@ def ranks(folder: Path, world: int) -> Iterator[Path]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     folder.mkdir()
-    python = pytorch_environment()[PYTORCH_IMAGE] / "bin" / "python3"
+    python = pytorch_environment()[PYTORCH_IMAGE] / "bin" / "python"
     common = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}:{ROOT / 'trainer' / 'src'}",
