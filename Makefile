@@ -93,7 +93,7 @@ test-real: $(READY) ## the tests on a real control plane, which is built with Go
 
 test-release: export HYPOTHESIS_PROFILE ?= random
 test-release: export OPTIMUS_FAULT_MATRIX ?= all
-test-release: $(READY) ## everything else, before a release: all faults, policies, frameworks, packages, other versions (OPTIMUS_TEST_PYTORCH=FOLDER: PyTorch, too)
+test-release: $(READY) ## everything else, before a release: all faults, policies, frameworks, packages, other versions
 	$(PYTEST) -n 2 -m "release or not (e2e or browser)" tests
 	$(PYTEST_LOCALCLUSTER) -n 2 -m release tests
 	OPTIMUS_LOCALCLUSTER_KUBERNETES=1.37.2 OPTIMUS_TEST_TRAINER=2.2.0 $(PYTEST) -n 2 -m "e2e and not release" tests

@@ -11,17 +11,17 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.gang import other_gang
 from autoscaler.jobs.state import TrackedJob
 from autoscaler.logs.poller import JobRun
 from autoscaler.profile.events import EventRecorder, JobEvent, rescale_event
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, JobKey, Role
 from optimus.kube.errors import ErrorKind
-from optimus.kube.pods import Pod
+from optimus.kube.pods import Pod, other_gang
 from optimus.kube.profile_codec import observed_job, observed_pods
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.writer import MAX_RESTARTS
 from optimus.progress.log import ProgressLog
 from optimus.rescale.execution import run_rescale
 from optimus.rescale.machine import RescaleConfig
@@ -210,7 +210,7 @@ class JobExecutor:
         rescale = self._state.rescale
         if uncached or (rescale is not None and rescale.record.step is not Step.CHECKPOINT):
             return self._read()
-        pods = _observed_pods(self._present.cached, self._state)
+        pods = _observed_pods(self._present.cached, self._state, self._at)
         return Observed(self._at, observed_job(self._state.training_job), pods)
 
     def _read(self) -> Observed | JobGone | None:
@@ -229,7 +229,7 @@ class JobExecutor:
             return JobGone()
         state.refresh(job)
         since = 0.0 if self.is_broken else self._present.since_break_seconds
-        return Observed(self._at, observed_job(job), _observed_pods(pods, state), since)
+        return Observed(self._at, observed_job(job), _observed_pods(pods, state, self._at), since)
 
     def _unread(self, refused: Refused) -> None:
         _LOG.warning("%s", refused)
@@ -313,7 +313,7 @@ class JobExecutor:
 
     def counts_failed(self, failed: CountsFailed) -> None:
         """Record it."""
-        self._state.counts_failed(failed.why)
+        self._state.counts_failed(failed.why, everywhere=failed.everywhere)
 
     def end(self, end: End) -> None:
         """Record it, and report it."""
@@ -328,8 +328,12 @@ class JobExecutor:
 
 
 def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:
-    had = {"activeDeadlineSeconds": job.active_deadline_seconds, "backoffLimit": job.backoff_limit}
-    texts = (f"runPolicy.{name} is {left}, of {had[name]}" for name, left in limits.items())
+    had = {
+        "activeDeadlineSeconds": job.active_deadline_seconds,
+        "backoffLimit": job.backoff_limit,
+        MAX_RESTARTS: job.max_restarts,
+    }
+    texts = (f"{name} is {left}, of {had[name]}" for name, left in limits.items())
     message = (
         f"{', '.join(texts)}: the operator restarts these counts after a suspension, and "
         "what the job has used of them stays used"
@@ -338,15 +342,16 @@ def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:
 
 
 def limits_left(job: TrainingJob, at: float, restarts: int) -> dict[str, int]:
-    """The fields of ``runPolicy`` that a suspension at an instant has to change, with what is left
-    of them: the operator counts active seconds and restarts from 0 after each resume."""
+    """The limits that a suspension at an instant has to change, with what is left of them:
+    the operator counts active seconds and restarts from 0 after each resume."""
     left: dict[str, int] = {}
     if job.active_deadline_seconds is not None and job.started_at is not None:
         active_seconds = max(at - job.started_at, 0.0)
         left_seconds = math.ceil(job.active_deadline_seconds - active_seconds)
         left["activeDeadlineSeconds"] = max(left_seconds, 1)
-    if job.backoff_limit and restarts > 0:
-        left["backoffLimit"] = max(job.backoff_limit - restarts, 1)
+    for name, most in ("backoffLimit", job.backoff_limit), (MAX_RESTARTS, job.max_restarts):
+        if most and restarts > 0:
+            left[name] = max(most - restarts, 1)
     return left
 
 
@@ -362,15 +367,16 @@ _PATCH_RESULTS = {
 }
 
 
-def _observed_pods(pods: tuple[Pod, ...], state: TrackedJob) -> ObservedPods:
+def _observed_pods(pods: tuple[Pod, ...], state: TrackedJob, at: float) -> ObservedPods:
     observed = observed_pods(pods, sum(role.count for role in state.job.fixed))
     run = state.gang.run
     # The watch may still show the pods of the run before, with their log.
     is_theirs = run is not None and any(pod.uid == run.name for pod in pods)
     trains = is_theirs and run is not None and state.log.trains_in(run.name)
+    unloaded = state.why_unloaded(at) if is_theirs else ""
     is_mixed = other_gang(pods, state.job.counts) is not None
     surplus = sum(_is_surplus(pod, state.job.counts) for pod in pods)
-    return replace(observed, trains=trains, is_mixed=is_mixed, surplus=surplus)
+    return replace(observed, trains=trains, is_mixed=is_mixed, unloaded=unloaded, surplus=surplus)
 
 
 def _is_surplus(pod: Pod, counts: Counts) -> bool:

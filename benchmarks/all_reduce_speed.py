@@ -40,6 +40,32 @@ def series(tables: Path, *, spread: bool) -> Iterator[tuple[int, Mapping[int, fl
                 )
 
 
+def measured_model(
+    batch: int,
+    seconds: Mapping[int, float],
+    own: int,
+    samples: int,
+    held: int,
+    rng: np.random.Generator,
+) -> tuple[SpeedModel, list[int]]:
+    """The model of a job that stands at these counts, and where it was measured."""
+    processes = Processes(per_server=held)
+    terms = SpeedTerms(TrainingMode.SYNC, Batch(batch, BatchScope.JOB), processes=processes)
+    others = sorted(set(seconds) - {own}, key=lambda n: (abs(np.log2(n / own)), -n))
+    seen = [own, *others][:samples]
+    measured = [
+        SpeedSample(
+            Counts(0, n),
+            float(np.exp(_NOISE * rng.standard_normal())) / seconds[n],
+            60.0,
+            float(at),
+            servers=int(processes.servers(n)),
+        )
+        for at, n in enumerate(seen)
+    ]
+    return SpeedModel.of(MergedSamples.of(measured), terms), seen
+
+
 def answers(
     batch: int,
     seconds: Mapping[int, float],
@@ -48,22 +74,8 @@ def answers(
     rng: np.random.Generator,
 ) -> Iterator[tuple[float, bool, float | None]]:
     """From each of the counts: chosen to best speed, whether it is slower, the mean error."""
-    processes = Processes(per_server=held)
-    terms = SpeedTerms(TrainingMode.SYNC, Batch(batch, BatchScope.JOB), processes=processes)
     for own in seconds:
-        others = sorted(set(seconds) - {own}, key=lambda n: (abs(np.log2(n / own)), -n))
-        seen = [own, *others][:samples]
-        measured = [
-            SpeedSample(
-                Counts(0, n),
-                float(np.exp(_NOISE * rng.standard_normal())) / seconds[n],
-                60.0,
-                float(at),
-                servers=int(processes.servers(n)),
-            )
-            for at, n in enumerate(seen)
-        ]
-        model = SpeedModel.of(MergedSamples.of(measured), terms)
+        model, seen = measured_model(batch, seconds, own, samples, held, rng)
         near = [n for n in seconds if min(seen) / 2 <= n <= 2 * max(seen)]
         predicted = model.steps_per_second(0, np.array(near))
         chosen = seconds[near[int(np.argmax(predicted))]]

@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from autoscaler.logs.poller import JobRun, run_of
 from optimus.jobs import Counts, Job, Role
-from optimus.kube.pods import Pod
+from optimus.kube.pods import Pod, other_gang
 from optimus.kube.training_jobs import TrainingJob
+
+_MEET_SECONDS: Final = 30.0
+"""How long after a restart the processes of a job without PSs may take to find one another.
+Default: the quiet time after which a rescale counts as successful."""
 
 
 @dataclass(slots=True)
@@ -49,6 +54,9 @@ class JobPods:
     missing: int = 0
     """How many pods of its present counts are not there, or have ended."""
 
+    lacks_master: bool = False
+    """Whether it has pods, and not the Master that leads them."""
+
     seen: tuple[object, ...] | None = None
     """The job, its pods and what else was looked at when its pods were last taken in."""
 
@@ -72,6 +80,23 @@ class JobPods:
         self.here = tuple(pod for pod in pods if pod.finished or (pod.node and not pod.leaving))
         self.is_placed = len(self.here) >= size
         self.failing = tuple(pod for pod in pods if pod.has_failed)
+        roles = {pod.replica.role for pod in staying if pod.replica is not None}
+        is_led = any(role.role is Role.MASTER for role in job.fixed)
+        self.lacks_master = bool(roles) and is_led and Role.MASTER not in roles
+
+    def why_unsettled(self, at: float) -> str:
+        """Why the processes of a job that has trained are about to meet anew; empty where they are
+        not. Of pods made for other counts than its own nothing is said: they never meet."""
+        if self.changed_from is not None or self.is_ending:
+            return ""
+        if self.lacks_master:
+            return "its Master is gone: it is not moved before there is another"
+        for pod in self.failing:
+            since = pod.container.restarted_at
+            if pod.container.error and (since is None or at - since < _MEET_SECONDS):
+                why = f"{pod.name} restarts after {pod.container.error}"
+                return f"{why}: it is not moved before its processes have met again"
+        return ""
 
     def note_changed_counts(
         self, pods: Sequence[Pod], job: TrainingJob, before: Counts, *, is_rescaled: bool
@@ -95,18 +120,3 @@ class JobPods:
                 kind = node_kinds.get(pod.node or "", "")
                 found[kind] = found.get(kind, 0) + 1
         return found
-
-
-def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:
-    """The counts that some pod was made for, where they are not these; ``None`` if there is none.
-
-    A pod's own TF_CONFIG or MX_CONFIG lists the job as it was when the pod was made."""
-    right: object = None  # one mapping for all pods of a gang
-    for pod in pods:
-        if pod.gang is None or pod.gang is right or pod.leaving or pod.finished:
-            continue
-        made_for = Counts(pod.gang.get(Role.PS, 0), pod.gang.get(Role.WORKER, 0))
-        if made_for != counts:
-            return made_for
-        right = pod.gang
-    return None

@@ -71,11 +71,12 @@ class BlockReason(Enum):
     NO_NODES = "until nodes have room for all its pods"
     NO_GANG_WAITS = "until its pause is withdrawn"
     STRAGGLER = "until its workers are about as fast"
+    UNSETTLED = "until its Master is there, and its agents have stopped restarting"
 
 
 _ORDER: Final = list(BlockReason)
 _RECOMMENDS: Final = (BlockReason.RECOMMENDED, BlockReason.BRAKED)
-_HOLDS: Final = (BlockReason.PAUSED, *_RECOMMENDS)
+_HOLDS: Final = (BlockReason.PAUSED, *_RECOMMENDS, BlockReason.UNSETTLED)
 
 
 class Block(NamedTuple):
@@ -238,6 +239,8 @@ class TrackedJob:
         self._update_user_counts()
         wait = observation.waits.get(self.job.uid) if self.gang.waits else None
         self.block(BlockReason.NO_NODES, "" if wait is None else wait.text)
+        meets = self.job.all_reduce and self.record.served_since is not None
+        self.block(BlockReason.UNSETTLED, self.gang.why_unsettled(observation.at) if meets else "")
         self.update_failure(observation.at)
 
     def update_failure(self, at: float) -> None:
@@ -350,8 +353,9 @@ class TrackedJob:
             self.record = replace(self.record, floor=least)
 
     def _update_user_counts(self) -> None:
-        """Counts that no rescale has set are its user's."""
-        if self.rescale is not None or self.training_job.suspended_by is not None:
+        """Counts that no rescale has set are its user's, also those of a job that is paused."""
+        is_ours = self.training_job.suspended_by is not None and self.pause is None
+        if self.rescale is not None or is_ours:
             return
         if self.job.counts not in (*self.record.rescaled_counts, self.record.user_counts):
             self.record = replace(self.record, user_counts=self.job.counts)
@@ -625,17 +629,26 @@ class TrackedJob:
                 placement_failures=recent_failures((*self.record.placement_failures, failure), at),
             )
 
-    def counts_failed(self, why: str) -> None:
-        """Record that the job's containers end with an error at the target of the rescale."""
+    def counts_failed(self, why: str, *, everywhere: bool) -> None:
+        """Record that the job's containers end with an error at the target of the rescale, or would
+        at any other counts."""
         if self.rescale is not None:
             rescale = self.rescale.record
-            failed = FailedCounts(rescale.target, rescale.before, why)
+            failed = FailedCounts(rescale.target, rescale.before, why, everywhere)
             self.record = lifecycle.counts_failed(self.record, failed)
 
     def run_start(self, at: float) -> RunStart | None:
         """Return how its run went on from the one before; ``None`` while unknown."""
         start, run = self.progress(at).run_start, self.gang.run
         return start if start is not None and run is not None and start.run == run.name else None
+
+    def why_unloaded(self, at: float) -> str:
+        """Why its current run does not go on from its newest checkpoint, where it has no PSs: the
+        parts of a checkpoint may have been saved for one number of processes. Empty if it may."""
+        start = self.run_start(at) if self.job.all_reduce else None
+        if start is None or start.unloaded_step is None:
+            return ""
+        return f"it began anew, and not from its checkpoint of step {start.unloaded_step}"
 
     def withdraw_rescale(self, at: float) -> None:
         """End a rescale for which nothing was done to the job."""

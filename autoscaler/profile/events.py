@@ -112,6 +112,8 @@ def _replicas_changed(view: _View) -> str:
         then = "the training operator has failed it for that"
     elif state.job.rescale is RescaleRule.NEVER or state.gang.is_ending or state.held:
         then = "the training operator may fail it for that; to prevent it, suspend the job"
+        if state.job.all_reduce:
+            then = "its old and its new pods never meet; suspend the job, and resume it without any"
     return (
         f"its replicas were changed from {state.gang.changed_from} to {present} while it ran;"
         f" {then}. The admission policy optimus-replicas refuses such changes where it is installed"

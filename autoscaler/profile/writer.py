@@ -17,6 +17,7 @@ from autoscaler.profile.status import status_of, unmanaged_conditions, urgent
 from optimus.jobs import alternating
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
+from optimus.kube.pods import why_never_meet
 from optimus.kube.profile_codec import pack
 from optimus.kube.profiles import NameTaken, ProfileStatus, TrainingProfile
 from optimus.kube.results import Refused, Written
@@ -198,19 +199,33 @@ class ProfileRecorder:
         self._job_uids, began = observation.jobs.keys(), self._timer()
         open_jobs = [each for each in observation.jobs.values() if not each.outcome]
         alone = {each.uid for each in open_jobs if _is_left_alone(each) and each.uid not in moving}
-        said = [each for each in open_jobs if each.uid in alone or each.hints or each.ignored]
+        apart = {
+            each.uid: why_never_meet(each.job, observation.pods.get(each.uid, ()))
+            for each in open_jobs
+            if each.job is not None and each.job.all_reduce and not each.job.managed
+        }
+        said = [
+            each
+            for each in open_jobs
+            if each.uid in alone
+            or each.hints
+            or each.ignored
+            or each.surplus
+            or apart.get(each.uid)
+        ]
         for training_job in alternating(said, attrgetter("namespace")):
             if self._timer() - began > seconds:
                 break
             if training_job.uid in alone:
                 self._report_left_alone(training_job, observation)
-            for reason, hints in (
-                ("UnknownAnnotation", training_job.hints),
-                ("AnnotationIgnored", training_job.ignored),
+            for reason, text in (
+                ("UnknownAnnotation", "; ".join(map(str, training_job.hints))),
+                ("AnnotationIgnored", "; ".join(map(str, training_job.ignored))),
+                ("SurplusReplicas", training_job.surplus),
+                ("ReplicasChanged", apart.get(training_job.uid, "")),
             ):
-                if hints:
-                    event = JobEvent(reason, "; ".join(map(str, hints)))
-                    self._events.emit_once(training_job, event)
+                if text:
+                    self._events.emit_once(training_job, JobEvent(reason, text))
         self._events.forget_others(observation.jobs)
         return len(alone)
 

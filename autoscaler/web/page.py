@@ -122,14 +122,15 @@ class _Api:
 
 
 def _asked_counts(job_copy: JobCopy) -> Counts:
-    """The counts of the request, each the job's own where it is not named."""
+    """The counts of the request, each the job's own where it is not named; no PSs where it has
+    none."""
     if job_copy.job is None:
         abort(404)
     ps, workers = (
         min(max(request.args.get(role, now, int), 1), _MOST_REPLICAS)
         for role, now in zip(("ps", "workers"), job_copy.job.counts, strict=True)
     )
-    return Counts(ps, workers)
+    return Counts(0 if job_copy.job.all_reduce else ps, workers)
 
 
 def _json(value: object) -> Response:

@@ -123,12 +123,12 @@ class Trainer:
             self.deal, self.done = self.deal.next(), 0
 
 
-def main() -> None:
+def main(made: type[Trainer] = Trainer) -> None:
     """Train as the flags say."""
     options = parse_arguments()
     # Rank 0 ends its step before it saves, for which it needs the others.
     stop = SaveOnStop() if os.environ.get("RANK", "0") == "0" else SaveOnStop(seconds=10)
-    trainer = Trainer(options)
+    trainer = made(options)
     trainer.train(stop)
     trainer.torch.distributed.barrier()  # nobody's connection is closed under another's last step
 

@@ -75,6 +75,8 @@ class FailedCounts:
     counts: Counts
     before: Counts
     why: str
+    everywhere: bool = False
+    """Whether all other counts are excluded, too."""
 
     def __str__(self) -> str:
         return f"{self.counts}: {self.why}"
@@ -82,7 +84,7 @@ class FailedCounts:
     def excludes(self, counts: Counts) -> bool:
         """Return whether these counts are not to be tried."""
         roles = zip(counts, self.counts, self.before, strict=True)
-        return all(_is_as_far(*each) for each in roles)
+        return self.everywhere or all(_is_as_far(*each) for each in roles)
 
 
 def _is_as_far(count: int, failed: int, before: int) -> bool:

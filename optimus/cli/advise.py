@@ -147,6 +147,15 @@ def answer_of(found: "ObservedJobs", namespace: str | None, name: str | None = N
     return Answer(value, "\n\n".join(parts), status=status_of(found.not_readable))
 
 
+def training_of(found: "ObservedJobs", uid: str) -> Answer | None:
+    """What the log of one job shows; ``None`` where the job is not among those found."""
+    jobs = [AdvisedJob(each, found.now) for each in found.jobs if each.job.uid == uid]
+    if not jobs:
+        return None
+    _, _, text = "\n\n".join(_in_full(jobs)).partition("\n")
+    return Answer(_value(jobs[0]), text)
+
+
 @dataclass(frozen=True)
 class Summary:
     """What all jobs together would gain. Intervals are sums of the jobs' own: as wide as if all
@@ -286,7 +295,11 @@ def _how_sure(found: Sequence[Advice]) -> Iterator[str]:
     if len(compared) < len(found):
         alone = len(found) - len(compared)
         who = f"{alone} of {_many(len(found))} {'has' if alone == 1 else 'have'}"
-        yield f"{'It has' if len(found) == 1 else who} no PSs: at other counts nothing is known."
+        yield (
+            f"{'It has' if len(found) == 1 else who} no PSs and declares no "
+            "optimus.dl/global-batch-size: with each worker's batch fixed, other counts change what"
+            " a job learns."
+        )
     if not compared:
         return
     yield (

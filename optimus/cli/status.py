@@ -15,6 +15,7 @@ from optimus.times import clock, duration
 
 if TYPE_CHECKING:
     from optimus.cli.job_view import ClusterJob
+    from optimus.cli.observed_jobs import JobLogSource
     from optimus.kube.job_facts import JobFacts
     from optimus.kube.job_list import JobList
     from optimus.kube.pods import Pod
@@ -39,7 +40,8 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         if options.job is None:
             namespace = cluster.wanted(options)
             return overview(list_jobs(cluster.client, namespace), namespace)
-        return in_full(JobReader(cluster.client).read(cluster.namespace, options.job))
+        facts = JobReader(cluster.client).read(cluster.namespace, options.job)
+        return in_full(facts, by_log(cluster.client, facts))
 
 
 # --- all jobs
@@ -99,8 +101,19 @@ _NO_PROFILE = (
 # --- one job
 
 
-def in_full(facts: "JobFacts") -> Answer:
-    """Everything about one job."""
+def by_log(client: "JobLogSource", facts: "JobFacts") -> Answer | None:
+    """What the log of a job without a goal shows, which has no profile; ``None`` for any other."""
+    job = facts.job.job
+    if job is None or job.goal is not None or facts.profile is not None or facts.job.outcome:
+        return None
+    from optimus.cli.advise import training_of
+    from optimus.cli.observed_jobs import observe_jobs
+
+    return training_of(observe_jobs(client, facts.job.namespace, (facts.job.name,)), facts.job.uid)
+
+
+def in_full(facts: "JobFacts", by_log: Answer | None = None) -> Answer:
+    """Everything about one job; ``by_log`` is what its log alone shows."""
     from optimus.cli.job_view import ClusterJob, amounts_value
 
     held = _held(facts.pods) if facts.pods_were_read else None
@@ -122,6 +135,8 @@ def in_full(facts: "JobFacts") -> Answer:
     texts = "\n".join(f"{word:<{width}}  {sentence}" for word, sentence in lines)
     job = facts.job
     parts = [f"{job.kind} {job.key}: {_headline(view)}", texts]
+    if by_log is not None:
+        parts.append(by_log.text)
     if newest:
         parts.append("speeds measured, newest first:\n" + _sample_table(newest, view.now))
     value = {
@@ -145,6 +160,7 @@ def in_full(facts: "JobFacts") -> Answer:
             }
             for each in newest
         ],
+        "byLog": None if by_log is None else by_log.value,
         "notReadable": list(facts.not_readable),
     }
     text = "\n\n".join(part for part in parts if part)

@@ -154,8 +154,9 @@ def _table(found: WhatIf, now: float) -> str:
         if each is not None:
             left = each.remaining
             end = ExpectedEnd(now + left.median, now + left.low, now + left.high)
-            rows.append((name, each.ps, each.workers, end.text(now), duration(left.median)))
-    return table("<>><>", ("", "PS", "workers", "end (UTC)", "time left"), rows)
+            size = str(Counts(each.ps, each.workers))
+            rows.append((name, size, end.text(now), duration(left.median)))
+    return table("<<<>", ("", "size", "end (UTC)", "time left"), rows)
 
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -208,6 +208,10 @@ def _diagnosis(
         return ended
     if not facts.pods_were_read:
         return "unknown", "has pods that could not be read: whether they run is not known", []
+    apart = _never_meet(facts)
+    if apart:
+        lines = [job.suspend_line, job.resume_line]
+        return "apart", apart, [f"once its pods are gone, resume it: {'; '.join(lines)}"]
     failure = facts.failure()
     if failure is not None:
         return "failing", f"fails: {failure}", _advice_on_failure(facts, str(failure), failure.pod)
@@ -229,6 +233,13 @@ def _diagnosis(
         headline = f"waits for nodes: {len(waits)} of {expected} pods have none{partly}"
         return "waiting", headline, _advice_on_waiting(facts, waits)
     return _with_nodes(pods)
+
+
+def _never_meet(facts: "JobFacts") -> str:
+    from optimus.kube.pods import why_never_meet
+
+    found = facts.job.job
+    return "" if found is None else why_never_meet(found, facts.pods)
 
 
 def _with_nodes(pods: Sequence["Pod"]) -> tuple[str, str, list[str]]:
@@ -396,6 +407,8 @@ def _lines(
         lines.append(("for", duration(waited)))
     if facts.job.left_alone is not None:
         lines.append(("not managed", facts.job.left_alone))
+    if facts.job.surplus:
+        lines.append(("surplus", facts.job.surplus))
     if facts.profile is not None and facts.profile.phase is not None:
         reason = f": {facts.profile.reason}" if facts.profile.reason else ""
         lines.append(("autoscaler", f"{facts.profile.phase}{reason}"))

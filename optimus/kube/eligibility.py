@@ -14,9 +14,12 @@ from optimus.kube.job_schema import RunPolicy, StoredJob, StoredRole, StoredSpec
 _QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _OPERATOR: Final = "kubeflow.org/training-operator"
 _WORLD_SIZE: Final = re.compile(
-    r"(?:^|(?<=\s))--?(?:nnodes|num[-_](?:nodes|machines|processes)|world[-_]size)[= ]\s*\d+"
+    r"(?:(?:^|(?<=\s))--?(?:\w+\.)*"
+    r"(?:nnodes|num[-_](?:nodes|machines|processes)|world[-_]size)[=\s][\s\\]*"
+    r"|\b(?:WORLD_SIZE|PET_NNODES|(?:\w+\.)+num_nodes)=)[\"']?(?P<least>\d+)(?::(?P=least))?(?![\d:])"
 )
-"""Arguments of torchrun, Accelerate, Lightning and of scripts of their own."""
+"""Arguments of torchrun, Accelerate, Lightning and of scripts of their own, and assignments in a
+line for a shell. A range, as in ``--nnodes 1:4``, fixes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +100,10 @@ def _by_batch(job: Job, spec: StoredSpec, roles: Mapping[Role, StoredRole]) -> s
     for role in roles.values():
         fixed = _WORLD_SIZE.search(command_of(role))
         if fixed:
+            said = " ".join(fixed.group().split())
             return (
-                f"the arguments of replica type {role.key} fix how many processes "
-                f"train: {fixed.group().strip()}; the operator sets PET_NNODES and WORLD_SIZE"
+                f"the arguments of replica type {role.key} fix how many processes train: {said}; "
+                "the operator sets PET_NNODES and WORLD_SIZE"
             )
     if not job.bounds.shares or job.bounds.shares % (job.counts.workers + job.leads):
         return (

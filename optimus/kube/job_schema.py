@@ -46,6 +46,7 @@ class ElasticPolicy(msgspec.Struct, rename="camel"):
 
     min_replicas: int | None = None
     max_replicas: int | None = None
+    max_restarts: int | None = None
     metrics: list[Any] | None = None
 
 

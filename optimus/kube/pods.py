@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from optimus.jobs import TRAINERS, JobKey, NodeConstraints, Role
+from optimus.jobs import TRAINERS, Counts, Job, JobKey, NodeConstraints, Role
 from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
 from optimus.kube.job_kinds import (
@@ -495,3 +495,31 @@ def _counts(cluster: bytes) -> Mapping[Role, int] | None:
         if counts[role] > MOST_REPLICAS:
             return None
     return {role: count for role, count in counts.items() if count} or None
+
+
+def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:
+    """The counts that some pod was made for, where they are not these; ``None`` if there is none.
+
+    A pod's own TF_CONFIG or MX_CONFIG lists the job as it was when the pod was made."""
+    right: object = None  # one mapping for all pods of a gang
+    for pod in pods:
+        if pod.gang is None or pod.gang is right or pod.leaving or pod.finished:
+            continue
+        made_for = Counts(pod.gang.get(Role.PS, 0), pod.gang.get(Role.WORKER, 0))
+        if made_for != counts:
+            return made_for
+        right = pod.gang
+    return None
+
+
+def why_never_meet(job: Job, pods: Sequence[Pod]) -> str:
+    """Why the processes of a job without PSs wait for one another for ever: some of its pods were
+    made for other counts than the rest. Empty where none was, or where it is about to stop."""
+    made_for = other_gang(pods, job.counts)
+    if made_for is None or job.kind != PYTORCHJOB.name or job.suspended:
+        return ""
+    return (
+        f"its replicas were changed from {made_for} to {job.counts} while it ran: its old and its"
+        " new pods expect different numbers of each other and never meet; suspend the job, wait"
+        " until its pods are gone, and resume it"
+    )

@@ -90,8 +90,9 @@ class TrainingJob:
     suspended the job, if it was this software, ``suspension`` all that its mark says.
     ``not_suspendable`` says why this software may not suspend it. ``started_at`` is the
     operator's ``startTime``, in seconds since the epoch, which each resume resets.
-    ``active_deadline_seconds`` counts from there, ``backoff_limit`` the restarts of the pods there
-    are. ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None``
+    ``active_deadline_seconds`` counts from there, ``backoff_limit`` and ``max_restarts`` the
+    restarts of the pods there are. ``surplus`` says which of its workers can never train.
+    ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None``
     while unfinished."""
 
     kind: str
@@ -104,6 +105,8 @@ class TrainingJob:
     started_at: float | None = None
     active_deadline_seconds: int | None = None
     backoff_limit: int | None = None
+    max_restarts: int | None = None
+    surplus: str = ""
     left_alone: str | None = None
     problems: tuple[AnnotationProblem, ...] = ()
     hints: tuple[AnnotationProblem, ...] = ()
@@ -246,6 +249,8 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         started_at=created_at((raw.status or StoredStatus()).start_time) or None,
         active_deadline_seconds=policy.active_deadline_seconds,
         backoff_limit=policy.backoff_limit,
+        max_restarts=(raw.spec.elastic_policy or ElasticPolicy()).max_restarts,
+        surplus=_surplus_of(job, raw.spec.elastic_policy),
         left_alone=left_alone,
         problems=read.problems,
         hints=unknown_annotations(annotations),
@@ -333,6 +338,17 @@ def _elastic_bounds(job: Job, spec: StoredSpec, worker: StoredRole | None) -> Co
         min_workers_given=bounds.min_workers_given or elastic.min_replicas is not None,
         shares=0 if rest else each,
         leads=job.leads,
+    )
+
+
+def _surplus_of(job: Job | None, elastic: ElasticPolicy | None) -> str:
+    most = None if elastic is None else elastic.max_replicas
+    if job is None or most is None or job.counts.workers <= most:
+        return ""
+    number, workers = job.counts.workers - most, job.counts.workers
+    return (
+        f"{number} of its {workers} workers {'is' if number == 1 else 'are'} above "
+        f"elasticPolicy.maxReplicas, {most}: they hold capacity and never train"
     )
 
 

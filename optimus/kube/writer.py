@@ -14,6 +14,9 @@ from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob, job_path
 from optimus.rescale.words import PauseReason
 
+MAX_RESTARTS: Final = "maxRestarts"
+"""The field of ``elasticPolicy`` that limits how often an agent starts its processes again."""
+
 _NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -34,8 +37,12 @@ class JobWriter:
         """Suspend the job and mark it as suspended by the autoscaler, in one patch with what is
         left of its limits: a lost answer does not shorten them twice."""
         mark = SuspensionMark(interval_id, self._instance, pause).text
-        policy = {"suspend": True, **limits}
-        return self._patch("suspend", job, {Annotation.SUSPENDED_BY: mark}, {"runPolicy": policy})
+        elastic = {name: left for name, left in limits.items() if name == MAX_RESTARTS}
+        policy = {"suspend": True} | {name: limits[name] for name in limits if name not in elastic}
+        spec: dict[str, object] = {"runPolicy": policy}
+        if elastic:
+            spec["elasticPolicy"] = elastic
+        return self._patch("suspend", job, {Annotation.SUSPENDED_BY: mark}, spec)
 
     def resize(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts of a job that trains; its workers alone may change so."""

@@ -506,7 +506,8 @@ class ProgressLog:
             every, saved = state.saves_every, state.checkpoint_step
             if every and saved is not None and move.step - 1 >= saved + 0.8 * every:
                 at_risk = 0  # a checkpoint that the last read did not show
-            state.run_start = RunStart(state.run, lost_steps, at_risk)
+            anew = saved is not None and move.step < (every or saved)
+            state.run_start = RunStart(state.run, lost_steps, at_risk, saved if anew else None)
         state.stopped_at = None
 
     def _restore(self, parsed: ParsedLine, move: PositionChange) -> None:

@@ -186,6 +186,9 @@ class RunStart:
     """Steps that the run before had printed since its last known checkpoint; 0 where only its last
     line came after it, or another checkpoint was due."""
 
+    unloaded_step: int | None = None
+    """The step of the checkpoint before whose first forerunner it began: none was loaded."""
+
     @property
     def lost(self) -> bool:
         """True where training was lost. A line's step is the last one done, or the next one."""

@@ -198,6 +198,9 @@ class Rescale:
     error: str = ""
     """How its containers end at the target, while they do."""
 
+    is_unloaded: bool = False
+    """Whether they do not load what was saved at other counts."""
+
     told: frozenset[str] = frozenset()
     """What the users were told: the notices, and of some the hour."""
 
@@ -716,19 +719,23 @@ def _at_verify(state: Rescale, observed: Observed, config: RescaleConfig) -> Adv
 
 
 def _is_broken(state: Rescale, observed: Observed) -> bool:
-    """Return whether the pods fail at the target and the counts before can be restored.
+    """Return whether the pods fail at the target, or begin anew there, and the counts before can be
+    restored.
 
     Containers that restart now and then, as before the rescale, are no evidence against it."""
     record, pods = state.record, observed.pods
-    if record.rolling_back or record.before == record.target or not pods.error:
+    if record.rolling_back or record.before == record.target:
         return False
-    return pods.crash_loops or pods.restarts > record.restarts
+    fails = bool(pods.error) and (pods.crash_loops or pods.restarts > record.restarts)
+    return fails or bool(pods.unloaded)
 
 
 def _broken(state: Rescale, observed: Observed) -> Advance:
-    error = observed.pods.error
+    unloaded = observed.pods.unloaded
+    error = unloaded or observed.pods.error
     if not state.record.in_place:
-        return replace(state, error=error), (FindCounts(state.record.before),)
+        state = replace(state, error=error, is_unloaded=bool(unloaded))
+        return state, (FindCounts(state.record.before),)
     record = replace(state.record, failure=error)
     state, told = _notify_once(replace(state, record=record), Notice.CONTAINERS_FAIL)
     state, then = _back_in_place(state, observed.at)
@@ -742,7 +749,7 @@ def _undo(state: Rescale, found: CountsFound) -> Advance:
     record = replace(state.record, returns_to=found.counts, failure=state.error)
     state, told = _notify_once(replace(state, record=record), Notice.CONTAINERS_FAIL)
     state, then = _roll_back(state, Step.SUSPEND, found.at)
-    return state, (*told, CountsFailed(record.failure), *then)
+    return state, (*told, CountsFailed(record.failure, state.is_unloaded), *then)
 
 
 def _at_yield(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:

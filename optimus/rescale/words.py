@@ -209,6 +209,10 @@ class ObservedPods:
     is_mixed: bool = False
     """True where some were made for other counts than the job has."""
 
+    unloaded: str = ""
+    """Why they do not train on from what was saved at the counts before, where their log shows
+    it."""
+
     surplus: int = 0
     """Workers beyond the job's counts that have not left yet."""
 
@@ -465,9 +469,11 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class CountsFailed:
-    """Record, with the next write of the profile, that the job's containers fail at the target."""
+    """Record, with the next write of the profile, that the job's containers fail at the target;
+    ``everywhere``: that they would at any other counts, too."""
 
     why: str
+    everywhere: bool = False
 
 
 Patch = Suspend | Resize | ResizeAndResume | Unmark

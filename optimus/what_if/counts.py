@@ -4,7 +4,6 @@ Assumes what the decision does: the price of a rescale, the least gain, the plac
 that is kept for other rescales, and what keeps the job from being moved now.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -197,7 +196,7 @@ def _refusal(question: CountsQuestion, job: Job) -> str | None:
     """Why the whole job has no place beside all others, by nodes and quotas; empty where it has
     one, ``None`` where it has none to try."""
     snapshot = question.snapshot
-    if snapshot is None or not math.prod(question.counts):
+    if snapshot is None or not question.counts.workers:
         return None
     free = headroom(snapshot, question.settings.placement, question.claims)
     return free.move(job, question.counts) or ""

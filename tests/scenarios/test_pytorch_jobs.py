@@ -1,73 +1,13 @@
 """A PyTorchJob whose processes share one batch gets other workers, and goes on where it was."""
 
 import re
-from typing import Any, Final
 
 import pytest
 
 from tests.harness.api import KUBEFLOW, OPTIMUS, in_namespace
-from tests.harness.light_jobs import CLAIM, POOL
+from tests.harness.pytorch_jobs import pytorch_job
 from tests.harness.scenario import Scenario
-from tests.harness.small_jobs import SMALL
 from tests.harness.waiting import LONG_SECONDS
-
-_SCRIPT: Final = """
-import os, pathlib, time
-world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
-saved = pathlib.Path("/checkpoints/ddp-step")
-step = int(saved.read_text()) if saved.exists() else 0
-print(f"restored step {step} world {world}", flush=True)
-while True:
-    time.sleep(0.05 + 0.4 / world)
-    step += 1
-    if rank == 0:
-        saved.write_text(str(step))
-        print(f"step={step} loss={1 + 9 / (9 + step):.4f}", flush=True)
-"""
-
-
-def pytorch_job(workers: int) -> dict[str, Any]:
-    pod: dict[str, Any] = {
-        "schedulerName": "optimus-scheduler",
-        "nodeSelector": dict(POOL),
-        "tolerations": [{"key": "optimus.dl/training", "operator": "Exists"}],
-        "terminationGracePeriodSeconds": 1,
-        "volumes": [{"name": "saved", "persistentVolumeClaim": {"claimName": CLAIM}}],
-        "containers": [
-            {
-                "name": "pytorch",
-                "image": "optimus-examples:0.1.0",
-                "command": ["python", "-c", _SCRIPT],
-                "resources": {"requests": SMALL},
-                "volumeMounts": [{"name": "saved", "mountPath": "/checkpoints"}],
-            }
-        ],
-    }
-    roles = {"Master": 1, "Worker": workers}
-    annotations = {
-        "target-steps": "1000000",
-        "global-batch-size": "64",
-        "rescale": "any",
-        "max-workers": str(workers),
-    }
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {
-            "name": "ddp",
-            "annotations": {f"optimus.dl/{name}": text for name, text in annotations.items()},
-        },
-        "spec": {
-            "pytorchReplicaSpecs": {
-                role: {
-                    "replicas": count,
-                    "restartPolicy": "OnFailure",
-                    "template": {"spec": pod},
-                }
-                for role, count in roles.items()
-            }
-        },
-    }
 
 
 @pytest.mark.embedded

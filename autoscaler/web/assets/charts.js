@@ -199,6 +199,7 @@ export function countsChart(box, points, rescales, now) {
   const whole = (_, value) => (value == null ? "" : figure(value));
   const stepped = uPlot.paths.stepped({ align: 1 });
   const most = Math.max(...workers, ...ps, ...rescales.map((each) => Math.max(each.toWorkers, each.toPs)), 1);
+  const hasPs = Math.max(...ps) > 0;
   const options = {
     width: Math.max(box.clientWidth, 200),
     height: 180,
@@ -211,11 +212,11 @@ export function countsChart(box, points, rescales, now) {
     series: [
       { value: (_, at) => (at == null ? "" : second(at)) },
       { label: "workers", stroke: token(WORKERS), width: 2, paths: stepped, points: { show: false }, value: whole },
-      { label: "PS", stroke: token(PS), width: 2, dash: [6, 5], paths: stepped, points: { show: false }, value: whole },
+      ...(hasPs ? [{ label: "PS", stroke: token(PS), width: 2, dash: [6, 5], paths: stepped, points: { show: false }, value: whole }] : []),
     ],
     hooks: { drawClear: [(plot) => shade(plot, rescales, now)] },
   };
-  track(new uPlot(options, [x, workers, ps], box), box, "PSs and workers over time");
+  track(new uPlot(options, hasPs ? [x, workers, ps] : [x, workers], box), box, `${hasPs ? "PSs and workers" : "Workers"} over time`);
 }
 
 function shade(plot, rescales, now) {

@@ -365,20 +365,22 @@ function surface(chart, what, ask) {
   const measured = new Map();
   for (const each of chart.samples) measured.set(`${each.ps}/${each.workers}`, each);
   const workers = values[0]?.length ?? 0;
+  // Without PSs there is one line, and its heading would say nothing.
+  const least = chart.ps ? 1 : 0;
   const shade = (value) => {
     if (value === null) return null;
     const part = high > low ? (Math.log(value + 1e-9) - Math.log(low + 1e-9)) / (Math.log(high + 1e-9) - Math.log(low + 1e-9)) : 1;
     return what === "speed" ? part : 1 - part;
   };
   return h("div", { class: "surface-box", tabindex: 0, role: "region", "aria-label": "Speed by size" }, h("table", { class: "surface" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner" }, "PS \\ workers"), Array.from({ length: workers }, (_, w) => h("th", { scope: "col" }, w + 1)))),
-    h("tbody", {}, values.map((line, p) => h("tr", {}, h("th", { scope: "row" }, p + 1), line.map((value, w) => {
-      const sample = measured.get(`${p + 1}/${w + 1}`);
-      const here = chart.ps === p + 1 && chart.workers === w + 1;
+    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner" }, least ? "PS \\ workers" : "workers"), Array.from({ length: workers }, (_, w) => h("th", { scope: "col" }, w + 1)))),
+    h("tbody", {}, values.map((line, p) => h("tr", {}, h("th", { scope: "row" }, least ? p + least : what === "speed" ? "steps/s" : "left"), line.map((value, w) => {
+      const sample = measured.get(`${p + least}/${w + 1}`);
+      const here = chart.ps === p + least && chart.workers === w + 1;
       const part = shade(value);
       const text = value === null ? "" : what === "speed" ? figure(value, 3) : short(value);
-      const words = [counts(p + 1, w + 1), value === null ? "out of bounds" : what === "speed" ? `${figure(value, 3)} steps/s` : duration(value), sample && `measured ${figure(sample.stepsPerSecond, 3)} steps/s${sample.nodeKind ? ` on ${sample.nodeKind}` : ""}`, here && "now"].filter(Boolean).join("; ");
-      return h("td", { class: here ? "here" : "", title: words, onclick: () => ask(p + 1, w + 1), style: part === null ? null : { "--part": `${Math.round(8 + 84 * part)}%` } },
+      const words = [counts(p + least, w + 1), value === null ? "out of bounds" : what === "speed" ? `${figure(value, 3)} steps/s` : duration(value), sample && `measured ${figure(sample.stepsPerSecond, 3)} steps/s${sample.nodeKind ? ` on ${sample.nodeKind}` : ""}`, here && "now"].filter(Boolean).join("; ");
+      return h("td", { class: here ? "here" : "", title: words, onclick: () => ask(p + least, w + 1), style: part === null ? null : { "--part": `${Math.round(8 + 84 * part)}%` } },
         text, sample && h("span", { class: "sample", role: "img", "aria-label": "measured" }), here && h("span", { class: "sr" }, "now"));
     }))))));
 }

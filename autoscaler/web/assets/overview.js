@@ -150,7 +150,7 @@ function sizes(row) {
   if (row.targetWorkers === undefined) return size(row);
   if (row.replicas) return `${size(row)} → ${row.targetWorkers} W`;
   const [ps, workers] = [[row.ps, row.targetPs], [row.workers, row.targetWorkers]].map((each) => [...new Set(each)].join(" → "));
-  return `${ps} PS · ${workers} W`;
+  return `${row.ps ? `${ps} PS · ` : ""}${workers} W`;
 }
 
 /** For whom or until when it waits, where that is known and why it is looked at. */

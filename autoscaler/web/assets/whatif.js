@@ -23,7 +23,7 @@ export function whatIf(namespace, name, box) {
     const input = h("input", { type: "number", min: 1, max: 10000, "aria-label": label, onchange: () => step(Number(input.value) - wanted[role]) });
     const step = (by) => {
       const value = Math.min(Math.max(Math.round(wanted[role] + by) || 1, 1), 10000);
-      ask(role === "ps" ? value : wanted.ps, role === "workers" ? value : wanted.workers);
+      ask(role === "ps" && present.ps ? value : wanted.ps, role === "workers" ? value : wanted.workers);
     };
     const element = h("div", { class: "stepper" }, h("span", { class: "key" }, label),
       h("button", { type: "button", "aria-label": `one ${label} less`, onclick: () => step(-1) }, "−"), input,
@@ -83,6 +83,7 @@ export function whatIf(namespace, name, box) {
       trains = detail.row.endsAt !== undefined;
       const moved = !present || present.ps !== ps || present.workers !== workers;
       present = { ps, workers };
+      inputs.ps.element.hidden = !ps;
       if (!chosen || moved) ask(ps, workers);
       else {
         clearTimeout(timer);

@@ -15,8 +15,8 @@ from localcluster.faults.faults import (
 )
 from tests.harness.faults.processes import AUTOSCALER, EXTENDER
 
-SUSPENDS = Calls("PATCH", "/tfjobs/", r'"suspend": ?true')
-RESUMES = Calls("PATCH", "/tfjobs/", r'"suspend": ?false')
+SUSPENDS = Calls("PATCH", r"/(?:tf|pytorch)jobs/", r'"suspend": ?true')
+RESUMES = Calls("PATCH", r"/(?:tf|pytorch)jobs/", r'"suspend": ?false')
 RESIZES = Calls("PATCH", "/tfjobs/", r'"spec": ?\{"tfReplicaSpecs"')
 LISTS_PODS = Calls("GET", r"/namespaces/faults/pods\?.*labelSelector")
 WATCHES_JOBS = Calls("GET", r"/tfjobs\?.*watch=true")

@@ -72,7 +72,7 @@ def _kind(call: Call) -> Calls | None:
         return Calls("GET", re.escape(path) + r"($|\?)")
     if "/events" in path:
         return Calls(call.method, "/events", _field("reason", json.loads(call.body)["reason"]))
-    if "/tfjobs/" in path:
+    if "/tfjobs/" in path or "/pytorchjobs/" in path:
         return next((each for each in (SUSPENDS, RESUMES, RESIZES) if each.match(call)), None)
     if path.endswith("/status"):
         (status,) = (each["value"] for each in json.loads(call.body) if each["path"] == "/status")

@@ -21,6 +21,7 @@ from tests.integration.fault_matrix.matrix_scenario import (
     PausingScenario,
     ResizingScenario,
 )
+from tests.integration.fault_matrix.ranks_scenario import RanksScenario
 
 # A job is moved to be measured, and not by what is expected of it.
 # A job is decided by what is expected of it, soon after it has begun to train.
@@ -70,6 +71,13 @@ def resizing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResizingScena
     """The cluster, and the points of an undisturbed change of workers in place."""
     with _two_nodes("resizing", tmp_path_factory, {}) as made:
         yield ResizingScenario(made)
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RanksScenario]:
+    """The cluster, and the points of two undisturbed moves of a PyTorchJob."""
+    with _two_nodes("ranks", tmp_path_factory, {}) as made:
+        yield RanksScenario(made)
 
 
 @pytest.fixture(

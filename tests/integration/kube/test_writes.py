@@ -29,6 +29,21 @@ def test_suspending_is_one_guarded_patch_that_says_whose_doing_it_is(
     }
 
 
+def test_what_is_left_of_limits_is_written_where_each_stands(
+    httpserver: HTTPServer, client: Client
+) -> None:
+    server = Recorder(httpserver, JOB_PATH, [stored()])
+    left = {"backoffLimit": 3, "maxRestarts": 7}
+    assert JobWriter(client).suspend(job(), "i-9", left) == Written("8")
+    assert server.body() == {
+        "metadata": {"resourceVersion": "7", "annotations": {"optimus.dl/suspended-by": "i-9"}},
+        "spec": {
+            "runPolicy": {"suspend": True, "backoffLimit": 3},
+            "elasticPolicy": {"maxRestarts": 7},
+        },
+    }
+
+
 def test_resuming_writes_the_counts_under_the_keys_that_are_stored(
     httpserver: HTTPServer, client: Client
 ) -> None:

@@ -154,6 +154,22 @@ def test_it_is_asked_what_more_workers_would_mean(browser: Browser, page: Served
     assert browser.complaints == []
 
 
+def test_a_job_without_parameter_servers_is_asked_about_by_its_workers(browser: Browser) -> None:
+    cluster = SampleCluster(0)
+    cluster.add_led()
+    with served(cluster) as page:
+        go(browser, page, "#/jobs/team-a/gpt-led", ".what-if-result p")
+        browser.wait("document.querySelectorAll('.surface tbody tr').length === 1")
+        assert browser.value("document.querySelector('.surface .here').textContent").endswith("now")
+        browser.value("document.querySelectorAll('.surface td')[6].click()")
+        browser.wait("document.querySelector('.what-if-main')?.textContent.includes('7 W')")
+        browser.wait("document.querySelectorAll('.u-legend .u-label').length > 0")
+        parts = ".surface, .what-if, .what-if-result, .u-legend, .tile"
+        shown = f"[...document.querySelectorAll('{parts}')].map((each) => each.innerText).join()"
+        assert "PS" not in str(browser.value(shown))
+    assert browser.complaints == []
+
+
 def test_an_ended_job_of_which_nothing_is_known_is_one_sentence(
     browser: Browser, page: ServedPage
 ) -> None:

@@ -27,7 +27,7 @@ from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.progress.types import LogLine, LogRead
 from optimus.rescale.words import PauseReason
 from optimus.resources import Resources
-from tests.unit.autoscaler.fake_job import START_AT, STEPS_PER_EPOCH, FakeJob, pod_of
+from tests.unit.autoscaler.fake_job import START_AT, STEPS_PER_EPOCH, FakeJob, pod_of, torch_pods
 from tests.unit.autoscaler.fake_workloads import FakeWorkloads
 
 
@@ -60,6 +60,8 @@ class FakeCluster:
     """So long pods that are being deleted still take their room."""
     breaks: Callable[[Counts], bool] = lambda _: False
     """At which counts the containers of workers are killed for their memory."""
+    loads: Callable[[Counts], bool] = lambda _: True
+    """At which counts what was saved can be loaded."""
     unreachable: bool = False
     """Reads of jobs and pods are not answered."""
     silent_seconds: float = 0.0
@@ -127,8 +129,12 @@ class FakeCluster:
 
     def _make_pods(self, fake: FakeJob) -> None:
         fake.runs += 1
+        fake.saved *= self.loads(fake.counts)
         fake.step = float(fake.saved)
         fake.lines = []
+        if fake.kind == "PyTorchJob":
+            fake.pods = torch_pods(fake, self.at)
+            return
         counts = fake.counts
         spec: dict[str, Any] = {"ps": ["h"] * counts.ps, "worker": ["h"] * counts.workers}
         if fake.is_dynamic:
@@ -238,7 +244,9 @@ class FakeCluster:
     ) -> Written | Refused:
         if isinstance(outcome, Written):
             replicas = self.jobs[job.name].replicas
-            replicas["PS"]["replicas"], replicas["Worker"]["replicas"] = counts
+            replicas["Worker"]["replicas"] = counts.workers
+            if "PS" in replicas:
+                replicas["PS"]["replicas"] = counts.ps
         return outcome
 
     def unmark(self, job: TrainingJob) -> Written | Refused:

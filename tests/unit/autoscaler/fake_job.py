@@ -66,6 +66,9 @@ class FakeJob:
     def speed(self) -> float:
         """Steps per second."""
         ps, workers = self.counts
+        if not ps:
+            every = workers + bool(self.replicas.get("Master"))
+            return 1 / (4 / every + 0.1)
         return 1 / (2 / workers + 0.1 * workers / ps + 0.1)
 
     def changed(self) -> None:
@@ -123,6 +126,28 @@ def tf_job(
     return FakeJob(
         {"metadata": metadata, "spec": {"runPolicy": {}, "tfReplicaSpecs": specs}, "status": {}}
     )
+
+
+def pytorch_job(name: str, workers: int, **annotations: str) -> FakeJob:
+    """A PyTorchJob of a Master and workers, as ``tf_job`` makes a TFJob; a batch of 64."""
+    made = tf_job(name, 0, workers, **{"global_batch_size": "64", **annotations})
+    specs = made.manifest["spec"].pop("tfReplicaSpecs")
+    specs["Master"] = specs.pop("PS") | {"replicas": 1}
+    made.manifest["spec"]["pytorchReplicaSpecs"] = specs
+    made.kind = "PyTorchJob"
+    return made
+
+
+def torch_pods(fake: FakeJob, at: float, first: int = 0) -> list[dict[str, Any]]:
+    """The Master and all workers from the first, as made for the present counts."""
+    workers = fake.counts.workers
+    roles = [("master", 0)] * (not first) + [("worker", index) for index in range(first, workers)]
+    pods = [pod_of(fake, role, index, "", at) for role, index in roles]
+    for rank, pod in enumerate(pods):
+        variables = {"PET_NNODES": str(workers + 1), "RANK": str(rank)}
+        env = [{"name": name, "value": value} for name, value in variables.items()]
+        pod["spec"]["containers"][0]["env"] = env
+    return pods
 
 
 def pod_of(fake: FakeJob, role: str, index: int, config: str, at: float) -> dict[str, Any]:

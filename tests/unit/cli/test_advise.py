@@ -9,6 +9,8 @@ import pytest
 from optimus.cli import advise
 from optimus.cli.command import INCOMPLETE, Answer
 from optimus.cli.observed_jobs import NO_METRICS, lines_of_each, observe_jobs
+from optimus.cli.status import by_log, in_full
+from optimus.kube.job_facts import JobReader
 from optimus.kube.job_kinds import TRAINER_GROUP
 from optimus.kube.times import format_instant
 from tests.cases import cases
@@ -167,11 +169,28 @@ def test_of_a_job_without_parameter_servers_only_the_end_is_told() -> None:
     assert found["sooner"] is found["larger"] is found["enough"] is None
     text = advised(api, "t").text
     assert "PyTorchJob ns/t:\n" in text
-    assert "It has no PSs: at other counts nothing is known." in text
+    assert "It has no PSs and declares no optimus.dl/global-batch-size: with each " in text
     assert "no other counts are better" not in text
     listed = advised(api).text
     assert listed.startswith("namespace ns: 1 job has not ended: 1 with an end alone.")
     assert listed.splitlines()[2].split() == ["job", "size", "done", "end", "(UTC)"]
+
+
+def test_without_a_goal_its_batch_alone_tells_what_other_counts_would_do() -> None:
+    stored = without_ps()
+    stored["metadata"]["annotations"] = {"optimus.dl/global-batch-size": "64"}
+    running = ranks()
+    for each in running:
+        each["metadata"]["ownerReferences"][0]["uid"] = stored["metadata"]["uid"] = "u"
+    logs = {"t-master-0": log()}
+    api = cluster(jobs=[stored], pods=running, logs=logs, missing=("mxjobs",))
+    facts = JobReader(api).read("ns", "t")
+    for text in (advised(api, "t").text, in_full(facts, by_log(api, facts)).text):
+        assert "loss 0.6" in text
+        assert "steps/s at 1 master + 3 workers" in text
+        assert "its end (40 epochs, as its program declares): " in text
+        assert "no other counts are better with a probability of 65 %" in text
+        assert "PS" not in text
 
 
 def test_a_job_of_which_neither_an_end_nor_other_counts_are_known_is_not_advised() -> None:

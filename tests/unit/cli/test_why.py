@@ -20,6 +20,7 @@ from tests.cases import cases
 from tests.harness.jobsets import jobset_json, pod_json, replicated_job, train_steps
 from tests.unit.cli.fake_api import refusal
 from tests.unit.kube.job_json import job_json
+from tests.unit.kube.test_pytorchjobs import pytorch_job
 
 NOW = 1_767_225_900.0  # 2026-01-01T00:05:00Z
 GATE = "example.com/gate"
@@ -91,6 +92,7 @@ class Server:
     profile: dict[str, Any] | None = None
     forbidden: Sequence[str] = ()
     jobset: dict[str, Any] | None = None
+    pytorch_job: dict[str, Any] | None = None
     server_clock: ServerClock = field(default_factory=lambda: ServerClock(now=lambda: NOW))
 
     def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
@@ -101,7 +103,7 @@ class Server:
         if plural in lists:
             items = list(lists[plural])
             return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
-        jobs = {"tfjobs": self.job, "jobsets": self.jobset}
+        jobs = {"tfjobs": self.job, "jobsets": self.jobset, "pytorchjobs": self.pytorch_job}
         found = {**jobs, "trainingprofiles": self.profile}.get(plural)
         if found is None:
             raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found")
@@ -407,6 +409,35 @@ def test_a_job_of_one_pod_is_told_of_in_the_singular() -> None:
     pod = pod_json("j", "node", 0, 0, node="n", phase="Running")
     found = explained(Server(job=None, jobset=stored, pods=(pod,)))
     assert found.headline == "runs: its pod has a node"
+
+
+def pytorch_server(made_for: Sequence[int], workers: int, **spec: Any) -> Server:
+    """A PyTorchJob of a Master and so many workers; each pod was made for a number of workers."""
+    stored = {**pytorch_job(workers, **spec), "metadata": job_json()["metadata"]}
+    pods = [
+        pod("worker" if rank else "master", max(rank - 1, 0), node="n", phase="Running")
+        for rank in range(len(made_for))
+    ]
+    for rank, (each, number) in enumerate(zip(pods, made_for, strict=True)):
+        env = {"PET_NNODES": str(number + 1), "RANK": str(rank)}
+        each["metadata"]["ownerReferences"][0]["kind"] = "PyTorchJob"
+        each["spec"]["containers"][0]["env"] = [{"name": k, "value": v} for k, v in env.items()]
+    return Server(job=None, pytorch_job=stored, pods=pods)
+
+
+def test_pods_that_wait_for_one_another_for_ever_are_told_of() -> None:
+    found = explained(pytorch_server((1, 1, 3, 3), 3))
+    assert found.state == "apart"
+    assert "from 1 worker to 3 workers while it ran" in found.headline
+    assert "never meet" in found.headline
+    assert '"suspend":true' in found.advice[0]
+    assert explained(pytorch_server((3, 3, 3, 3), 3)).state == "running"
+
+
+def test_workers_above_the_maximum_of_an_elastic_job_are_told_of() -> None:
+    found = explained(pytorch_server((), 3, elasticPolicy={"maxReplicas": 2}))
+    text = "1 of its 3 workers is above elasticPolicy.maxReplicas, 2"
+    assert [said[: len(text)] for word, said in found.lines if word == "surplus"] == [text]
 
 
 def steps(phase: str) -> list[dict[str, Any]]:

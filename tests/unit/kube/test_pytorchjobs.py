@@ -48,6 +48,14 @@ LEFT_ALONE = {
         with_arguments("-c", "accelerate launch --num_processes 4 train.py"),
         "--num_processes 4",
     ),
+    "in quotes": (with_arguments("-c", "torchrun --nnodes='3' train.py"), "--nnodes='3"),
+    "over two lines": (with_arguments("-c", "torchrun --nnodes \\\n 12 a.py"), "--nnodes \\ 12"),
+    "a range of one number": (with_arguments("--nnodes=3:3"), "--nnodes=3:3"),
+    "for one command of a shell": (
+        with_arguments("-c", "WORLD_SIZE=4 python a.py"),
+        "WORLD_SIZE=4",
+    ),
+    "a key of a trainer": (with_arguments("fit", "--trainer.num_nodes=4"), "--trainer.num_nodes=4"),
     "counts that cannot take equal parts": (
         pytorch_job(2),
         "its 1 master + 2 workers cannot take equal parts of the batch",
@@ -72,6 +80,11 @@ def test_a_job_that_would_train_otherwise_is_left_alone_with_a_reason(case: str)
         pytest.param(pytorch_job(4, master=False), id="workers alone"),
         pytest.param(with_arguments("--nnodes", "$(PET_NNODES)"), id="the operator's own number"),
         pytest.param(with_arguments("--nnodes-file=3"), id="another argument"),
+        pytest.param(with_arguments("--nnodes", "1:4"), id="a range"),
+        pytest.param(
+            with_arguments("-c", "torchrun --nnodes=10:14 a.py"), id="a range for a shell"
+        ),
+        pytest.param(with_arguments("--nnodes=$WORLD_SIZE"), id="a variable"),
     ],
 )
 def test_a_job_with_a_shared_batch_is_managed(raw: dict[str, Any]) -> None:

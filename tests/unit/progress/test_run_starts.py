@@ -52,6 +52,24 @@ def test_what_a_stop_lost(before: Sequence[str], first: int, saved: bool, lost: 
     assert (start.saved, start.lost) == (saved, lost)
 
 
+@cases(
+    ("before", "first", "step"),
+    {
+        "it begins again": ([line(100, 100), line(200, 200), line(250)], 1, 200),
+        "before its only checkpoint": ([line(100, 100), line(150)], 10, 100),
+        "it goes on": ([line(100, 100), line(200, 200), line(250)], 201, None),
+        "from an older checkpoint": ([line(100, 100), line(200, 200), line(250)], 100, None),
+        "nothing was saved": ([line(100), line(150)], 1, None),
+    },
+)
+def test_which_checkpoint_was_not_loaded(
+    before: Sequence[str], first: int, step: int | None
+) -> None:
+    start = start_of(before, first)
+    assert start is not None
+    assert start.unloaded_step == step
+
+
 def test_without_steps_nothing_is_known() -> None:
     log = ProgressLog(LogFormatOptions())
     for run in ("one", "two"):

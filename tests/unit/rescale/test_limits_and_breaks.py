@@ -50,6 +50,12 @@ def test_what_is_left_of_the_limits_of_a_job_that_was_active_for_1200_s(
     assert limits_left(read(raw), STARTED_AT + 1200.4, restarts) == left
 
 
+def test_the_restarts_of_an_elastic_job_are_carried_over_in_its_own_field() -> None:
+    job = replace(read(job_json()), max_restarts=10)
+    assert limits_left(job, STARTED_AT, 3) == {"maxRestarts": 7}
+    assert limits_left(job, STARTED_AT, 12) == {"maxRestarts": 1}
+
+
 def test_a_job_that_the_operator_has_not_begun_has_used_nothing() -> None:
     raw = job_json()
     raw["spec"]["runPolicy"] = {"activeDeadlineSeconds": 3600}

@@ -37,11 +37,13 @@ NOW, MORE = Counts(1, 2), Counts(1, 4)
 
 @dataclass(frozen=True)
 class Linear:
-    """A step a second for each worker, at most for 8; none without a PS."""
+    """A step a second for each worker, at most for 8; none without the fewest PSs."""
+
+    fewest_ps: int = 1
 
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         p, w = np.asarray(ps, float), np.asarray(workers, float)
-        return np.where((p > 0) & (w <= 8), w, 0.0)
+        return np.where((p >= self.fewest_ps) & (w <= 8), w, 0.0)
 
 
 FORECAST = Forecast(
@@ -155,6 +157,15 @@ def test_it_says_whether_free_capacity_and_its_own_hold_the_job(workers: int, fi
     pods = [*bind(own, ["node-00"] * 3), *bind(other, ["node-00"] * 2)]
     snapshot = ClusterSnapshot.of(AT, [own, other], nodes(1, 8), pods)
     assert ask(Counts(1, workers), of=own, snapshot=snapshot).fits is fits
+
+
+@cases(("workers", "fits"), {"the free room and its own": (6, True), "one more": (7, False)})
+def test_it_says_so_of_a_job_without_parameter_servers(workers: int, fits: bool) -> None:
+    own, other = job("a", (0, 3), bounds=CountBounds(0, 0)), job("b", (1, 1))
+    pods = [*bind(own, ["node-00"] * 3), *bind(other, ["node-00"] * 2)]
+    snapshot = ClusterSnapshot.of(AT, [own, other], nodes(1, 8), pods)
+    forecast = Forecast(Linear(fewest_ps=0), 400.0)
+    assert ask(Counts(0, workers), forecast, of=own, snapshot=snapshot).fits is fits
 
 
 def test_no_counts_are_not_tried_on_the_nodes() -> None:

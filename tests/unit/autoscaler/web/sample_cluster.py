@@ -13,6 +13,9 @@ from autoscaler.web.copies import ClusterCopy, JobCopy
 from optimus.errors import NotReady
 from optimus.interval import Action, Decision
 from optimus.jobs import (
+    Batch,
+    BatchScope,
+    CountBounds,
     Counts,
     FixedRole,
     Goal,
@@ -71,6 +74,9 @@ _PHASES = (
     Phase.FAILED,
     Phase.LEFT_ALONE,
 )
+
+
+NOT_MADE = NotReady("no forecast was made")
 
 
 def speed_at(counts: Counts) -> float:
@@ -305,6 +311,32 @@ class SampleCluster:
                 outcome=outcome,
                 message=message,
             )
+
+    def add_led(self) -> None:
+        """Add a PyTorchJob of a Master and workers that is managed."""
+        job = job_of(8_000, 4, key=JobKey("team-a", "gpt-led"))
+        leads = (FixedRole(Role.MASTER, 1, job.worker),)
+        bounds = CountBounds(0, 0, 1, 15, shares=64, leads=1)
+        job = replace(job, kind="PyTorchJob", counts=Counts(0, 3), fixed=leads, bounds=bounds)
+        job = replace(job, chief_trains=True, batch=Batch(64, BatchScope.JOB))
+        samples = [
+            SpeedSample(Counts(0, n), 1 / (2 / (n + 1) + 0.05 * n), 60.0, AT - 900 + 60 * n)
+            for n in (1, 3, 7)
+        ]
+        progress = replace(training(4, 12), samples=tuple(samples))
+        status = self._status(replace(job, counts=Counts(1, 3)), Phase.TRAINING, progress, NOT_MADE)
+        forecast = forecast_job(job, progress)
+        self._copies[job.uid] = JobCopy(
+            job.key,
+            job.uid,
+            job.kind,
+            job.created_at,
+            job,
+            msgspec.structs.replace(status, ps=0),
+            self._placed(job),
+            progress=progress,
+            forecast=forecast,
+        )
 
     def _add_hostile(self) -> None:
         """A job of which every text is an attack, and one that is broken in every way."""
