@@ -112,7 +112,7 @@ class FuzzedExtender:
             self._end(next(iter(self.pods)))
             self._submit()
         if self.random.random() < 0.2:
-            self.parts.planner.advance()
+            self.parts.planner.plan_slice()
         if self.parts.state.reservations.overcommitted():
             raise Wrong("more is reserved than there is")
 

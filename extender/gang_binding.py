@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from extender.planner.gang_rests import GangRests, Rest
 from optimus.kube.errors import ErrorKind
@@ -37,14 +37,6 @@ failed: a webhook may be its own. After the watch was late it is as long for eve
 _PAUSES: Final = (ErrorKind.FORBIDDEN, ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
 
 
-class BindPod(Protocol):
-    """``extender.bindings.PodBinder.bind``; see there."""
-
-    def __call__(self, pod: Pod, node: str) -> Written | Refused:
-        """Bind a pod to a node."""
-        ...
-
-
 class BindDeadline:
     """Until when each thread may send bindings; asked for each part of a request that is sent."""
 
@@ -64,7 +56,9 @@ class BindDeadline:
 class BindWrites(NamedTuple):
     """How bindings are written."""
 
-    bind: BindPod
+    bind: Callable[[Pod, str], Written | Refused]
+    """Binds a pod to a node: ``extender.bindings.PodBinder.bind``."""
+
     deadline: BindDeadline
     executor: Executor | None = None
     """Without one they are written one after the other."""

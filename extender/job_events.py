@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
-from optimus.kube.events import NO_ANNOTATIONS, EventType, Subject
+from optimus.kube.events import EventType
 from optimus.kube.results import Refused
 
 _LOG = logging.getLogger(__name__)
@@ -67,19 +67,8 @@ class JobNotice:
         return self.uid, self.gang, self.reason
 
 
-class EmitEvent(Protocol):
-    """``optimus.kube.events.EventWriter.emit``; see there."""
-
-    def __call__(
-        self,
-        job: Subject,
-        kind: EventType,
-        reason: str,
-        message: str,
-        annotations: Mapping[str, str] = NO_ANNOTATIONS,
-    ) -> object:
-        """Write an Event."""
-        ...
+EmitEvent: TypeAlias = Callable[[JobNotice, EventType, str, str, Mapping[str, str]], object]
+"""Writes an Event: ``optimus.kube.events.EventWriter.emit``."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from extender.planner.gang_view import GangViews
+from extender.gang_scheduling import GangScheduling
 from extender.planner.leading import Leading
 from extender.planner.offers_check import OffersCheck
 from extender.planner.pending_pods import PendingPods
@@ -42,7 +42,7 @@ class Parts(NamedTuple):
     planner: Planner
     pending: PendingPods
     leading: Leading
-    gangs: GangViews
+    gangs: GangScheduling
 
     @classmethod
     def of(
@@ -85,5 +85,5 @@ class Parts(NamedTuple):
             planner,
             PendingPods(state, check),
             Leading(state),
-            GangViews(state, check, planner),
+            GangScheduling(state, check, planner),
         )

@@ -43,7 +43,7 @@ def _wants_plan(parts: Parts, pod: Pod, replica: ReplicaId, names: Sequence[str]
         parts.state.queue.ask(pod, early=True)
         if not parts.state.cluster.knows_gang_of(pod):
             return False
-        found = parts.gangs.offered(pod, names)
+        found = parts.offers_check.offered(pod, names)
         return found is not None and found.observed.specs_known
 
 

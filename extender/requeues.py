@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -28,14 +28,6 @@ LONGEST_SECONDS: Final = 60.0
 
 _FORGOTTEN_AFTER_SECONDS: Final = 2 * LONGEST_SECONDS
 """A pod that nothing was written to for this long counts as new."""
-
-
-class PodWriter(Protocol):
-    """The part of ``optimus.kube.writer.PodWriter`` that is needed; see there."""
-
-    def requeue(self, pod: Pod, reason: str) -> Written | Refused:
-        """Make kube-scheduler try the pod again."""
-        ...
 
 
 class Requeue(NamedTuple):
@@ -59,13 +51,14 @@ class Requeues:
 
     def __init__(
         self,
-        writer: PodWriter,
+        requeue: Callable[[Pod, str], Written | Refused],
         *,
         count_write: Callable[[str], None] = lambda _: None,
         executor: Executor | None = None,
     ) -> None:
-        """``count_write`` gets each write's outcome; without ``executor`` writes are sequential."""
-        self._writer, self._count_write, self._executor = writer, count_write, executor
+        """``requeue`` is ``PodWriter.requeue``, ``count_write`` gets each write's outcome; without
+        ``executor`` writes are sequential."""
+        self._requeue, self._count_write, self._executor = requeue, count_write, executor
         self._last: dict[str, _Last] = {}
         self._forgot_at = float("-inf")
         self._paused_until = float("-inf")
@@ -104,7 +97,8 @@ class Requeues:
             at = now + time.monotonic() - began
             if at < self._paused_until or not still_wanted(each):
                 return None
-            outcome = self._write(each, at)
+            # The annotation's text has to change, or nothing would be written.
+            outcome = self._requeue(each.pod, f"{each.reason} at {at:.1f}")
             self._record(each.pod, outcome, now + time.monotonic() - began)
             return outcome
 
@@ -114,10 +108,6 @@ class Requeues:
             if outcome is not None:
                 self._remember(each, outcome, now)
         return outcomes
-
-    def _write(self, write: Requeue, at: float) -> Written | Refused:
-        # The annotation's text has to change, or nothing would be written.
-        return self._writer.requeue(write.pod, f"{write.reason} at {at:.1f}")
 
     def _remember(self, write: Requeue, outcome: Written | Refused, now: float) -> None:
         last = self._last.get(write.pod.uid)

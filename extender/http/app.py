@@ -21,7 +21,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from werkzeug.exceptions import HTTPException
 from werkzeug.wsgi import get_input_stream
 
-from extender.filter import BindRest, FilterResult, filter_nodes
+from extender.answers import FilterResult
 from extender.http import wire
 from extender.metrics import Metrics
 from extender.parts import Parts
@@ -49,22 +49,17 @@ class Verbs:
     find_pod: wire.FindPod
 
     @classmethod
-    def of(
-        cls,
-        parts: Parts,
-        ignored: frozenset[str] = frozenset(),
-        bind_rest: BindRest | None = None,
-    ) -> "Verbs":
+    def of(cls, parts: Parts, ignored: frozenset[str] = frozenset()) -> "Verbs":
         """The verbs over one state, for pods as the watch shows them, without resources that
         another extender accounts for."""
-        gangs, state = parts.gangs, parts.state
+        state = parts.state
 
         def known(pod: Pod) -> Pod:
             in_gang = pod if pod.member is None else parts.handlers.job_sets.placed(pod)
             return state.with_devices(in_gang)
 
         verbs = cls(
-            lambda pod, names: filter_nodes(gangs, known(pod), names, bind_rest),
+            lambda pod, names: parts.gangs.filter(known(pod), names),
             lambda pod, names: score_nodes(parts, known(pod), names),
             lambda pod, victims: allow_preemption(state, known(pod), victims),
             state.cluster.find_pod,

@@ -33,16 +33,27 @@ class OffersCheck:
         self._state.job_changed(pod.replica.job_uid)
         return self._state.queue.find(pod.replica.job_uid)
 
+    def offered(self, pod: Pod, names: Sequence[str]) -> QueuedGang | None:
+        """The gang of a pod; which nodes the pod is offered is recorded where it was asked about to
+        show that."""
+        assert pod.replica is not None
+        queue = self._state.queue
+        queued = queue.find(pod.replica.job_uid)
+        missing = () if queued is None else queue.pods_to_ask_about(queued.observed)
+        return (
+            self.record_offer(pod, names) if pod.uid in [each.uid for each in missing] else queued
+        )
+
     def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
         """See whether a pod is offered every node that a plan may use; a probe cannot show it.
 
         Nor can a pod with rules: they need not concern others with its constraints."""
         known = self._state.unknown_rules
         known.by_score = False
-        if self._has_rules(pod):
-            return
         last = known.last.get(pod.constraints)
         if last is not None and now.monotonic < last.recheck_at:
+            return  # as mostly
+        if self._has_rules(pod):
             return
         if list(names) == [pod.nominated_node]:
             return

@@ -10,8 +10,6 @@ A refusal is remembered until nodes have gained what the gang lacked: while a jo
 kube-scheduler asks about each of its pods again and again.
 """
 
-import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -36,8 +34,6 @@ from optimus.placement.queue.shortfall import GangRefusal
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ReplicaId
 
-_LOG = logging.getLogger(__name__)
-
 CALL_SECONDS: Final = 0.1
 """Processor time that a call of kube-scheduler takes to plan a gang and those before it in the
 queue. kube-scheduler has one scheduling thread: so it is taken once for each gang."""
@@ -48,13 +44,6 @@ SCORE_SECONDS: Final = 1.0
 MOST_WAITING: Final = 500
 """Jobs with pods that wait, of which a call walks the queue; where more wait, the thread that plans
 walks it for many gangs at once."""
-
-PAUSE_SECONDS: Final = 0.025
-"""Between two slices. Each looks at the jobs that events have changed since the last one: many
-events together cost little more than one."""
-
-SWITCH_SECONDS: Final = 0.0005
-"""How long one thread of the process runs while others want to."""
 
 LEAD_SECONDS: Final = 1.0
 """How long the first call waits for that of a kube-scheduler that has just begun to lead."""
@@ -80,11 +69,6 @@ class Planner:
         self._one_slice, self._node_generation = threading.Lock(), -1
         self.future_plans: Mapping[str, FuturePlan] = {}
         """By job UID, where the gangs that close nodes will be placed; replaced, never changed."""
-
-    def advance(self) -> None:
-        """Reserve for rescales and plan every gang that waits."""
-        while self.plan_slice():
-            pass
 
     def plan_slice(self, seconds: float = SLICE_SECONDS, last: str | None = None) -> bool:
         """Plan for so many seconds, about, down to the gang of the job ``last`` (a UID); returns
@@ -273,41 +257,9 @@ class Planner:
             held = found is not None and self.state.queue.is_held(found.observed)
             return held or job_uid in self.state.refusals
 
-
-class PlanningThread:
-    """Plans in slices whenever something changed, and at least every second, while this process
-    leads."""
-
-    def __init__(self, planner: Planner) -> None:
-        self._planner = planner
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="planner", daemon=True)
-
-    def start(self) -> None:
-        """Begin, on a thread of its own."""
-        # A call of kube-scheduler gets the interpreter within this time, however long a search
-        # takes: with Python's default, 5 ms, each call beside a search took as long.
-        sys.setswitchinterval(SWITCH_SECONDS)
-        self._thread.start()
-
-    def stop(self, timeout_seconds: float = 5.0) -> None:
-        """End the thread."""
-        self._stopping.set()
-        self._planner.state.changes.notify()
-        if self._thread.is_alive():
-            self._thread.join(timeout_seconds)
-
-    def _run(self) -> None:
-        planner, count, more = self._planner, -1, False
-        while not self._stopping.is_set():
-            count = planner.state.changes.wait(count, 0.0 if more else 1.0)
-            try:
-                more = planner.state.leads and planner.plan_slice()
-            except Exception:  # noqa: BLE001 - the thread goes on: the next slice starts from what is there then
-                _LOG.exception("planning failed")
-                more = False
-            if not more:
-                self._stopping.wait(PAUSE_SECONDS)
+    def step(self) -> bool:
+        """Plan a slice as the leader; returns whether there is more to plan at once."""
+        return self.state.leads and self.plan_slice()
 
 
 def _usage(

@@ -46,7 +46,7 @@ def test_a_429_with_retry_after_stops_the_writes_to_all_pods(
     writes = [Requeue(pod(index), "n") for index in range(300)]
     with ThreadPoolExecutor(THREADS) as executor:
         limited = Requeues(
-            PodWriter(connect(kubeconfig, user_agent="test")),
+            PodWriter(connect(kubeconfig, user_agent="test")).requeue,
             count_write=counted.append,
             executor=executor,
         )

@@ -71,7 +71,7 @@ class PreemptingCluster:
         )
         self._set_job(made)
         self.cluster.job(name, ps, workers, **fields)
-        self.planner.advance()
+        self.cluster.plan()
 
     def run(self, name: str, ps: int = 1, workers: int = 1, **fields: Any) -> None:
         """A job whose pods are bound."""
@@ -144,7 +144,7 @@ class PreemptingCluster:
         """Planning, then what is kept, each second."""
         for _ in range(times):
             self.cluster.now += 1
-            self.planner.advance()
+            self.cluster.plan()
             self.kept.step()
             self.cluster.assert_not_overcommitted()
 

@@ -36,7 +36,7 @@ def test_a_gang_that_waits_may_use_the_node_once_the_time_is_over() -> None:
     cluster.job("j", 1, 1)
     assert avoided_by_gang(cluster) == {"a"}
     cluster.now = LATER
-    cluster.planner.advance()
+    cluster.plan()
     assert avoided_by_gang(cluster) == frozenset()
 
 

@@ -35,7 +35,7 @@ def test_it_gets_nothing_that_is_reserved_for_the_job(
     own = cluster.job("j", 1, 1)
     pod = foreign(cluster, changes)
     cluster.handlers.pod(pod, msgspec.structs.replace(pod, nominated_node="a"))
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(own)
     assert cluster.filter(pod, ["a"]).kept == ()
     assert cluster.prioritize(pod, ["a"]) == {"a": 0}
@@ -53,5 +53,5 @@ def test_the_job_says_whose_the_pods_are_that_were_seen_before_it(
     cluster.handlers.pod(None, msgspec.structs.replace(first, uid="x", name="x", **changes))
     own = [cluster.pod("j", Role.WORKER, index, counts).name for index in range(2)]
     cluster.spec("j", 0, 2)
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(own)

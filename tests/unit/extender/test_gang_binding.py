@@ -1,12 +1,11 @@
 """The rest of a gang is bound with its first pod, or not at all by this process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import msgspec
 import pytest
 
-from extender.filter import FilterResult, filter_nodes
 from extender.gang_binding import BindDeadline, BindWrites, GangBinding
 from extender.planner.gang_rests import GangRests
 from extender.settings import Settings
@@ -46,6 +45,7 @@ class Binding(FakeCluster):
             BindWrites(self._write, BindDeadline()),
             count=self.outcomes.append,
         )
+        self.gangs.bind_others = self.binder.bind_rest
 
     def _write(self, pod: Pod, node: str) -> Written | Refused:
         kind = self.refuses(pod)
@@ -55,9 +55,6 @@ class Binding(FakeCluster):
         if self.seen:
             self.bind(pod.name, node)
         return Written() if kind is None else Refused(kind, "lost")
-
-    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
-        return filter_nodes(self.gangs, pod, names, self.binder.bind_rest)
 
     def show(self) -> None:
         """The watch shows what was bound."""

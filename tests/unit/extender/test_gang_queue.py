@@ -17,7 +17,7 @@ def test_small_jobs_do_not_starve_one_past_the_age_limit() -> None:
         "job ns/small (1 PS + 1 worker) fits, but a job before it in the queue needs the capacity"
     }
     cluster.delete(*holder)
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(large)
 
 
@@ -44,7 +44,7 @@ def test_a_job_that_has_run_is_planned_before_a_new_one() -> None:
     again = cluster.job("ran", 2, 2)
     assert cluster.ask(new[0], ["a"]).kept == ()
     cluster.delete(holder.name)
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.ask(new[0]).kept == ()
     assert set(cluster.planned_nodes()) == set(again)
 

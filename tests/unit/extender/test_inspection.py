@@ -36,7 +36,7 @@ class Inspected:
     def submit(self, name: str, ps: int, workers: int, cpu: int = CPU, **fields: object) -> None:
         self.cluster.spec(name, ps, workers)
         self.cluster.job(name, ps, workers, cpu, **fields)
-        self.cluster.planner.advance()
+        self.cluster.plan()
 
     def run(self, name: str, ps: int, workers: int) -> None:
         self.submit(name, ps, workers)
@@ -45,7 +45,7 @@ class Inspected:
 
     def wait(self, seconds: float) -> None:
         self.cluster.now += seconds
-        self.cluster.planner.advance()
+        self.cluster.plan()
 
     def set_forecast(self, name: str, seconds: float) -> None:
         self.cluster.state.cluster.forecasts[f"uid-{name}"] = ProfileForecast(

@@ -10,7 +10,7 @@ def test_a_gang_that_is_bound_in_part_keeps_its_room() -> None:
     (urgent,) = cluster.job("urgent", 0, 1, priority=1000)
     assert reasons(cluster, urgent) == {"job ns/urgent has not been planned yet"}
     cluster.leading.begin()
-    cluster.planner.advance()
+    cluster.plan()
     assert reasons(cluster, urgent) == {"job ns/urgent (1 worker) does not fit as a whole"}
     assert cluster.place(waits) == "a"
 

@@ -56,7 +56,7 @@ def test_a_job_waits_while_its_kind_is_full_and_others_do_not() -> None:
     assert not cluster.ask(names[0]).kept
     assert set(nodes_of(cluster, cluster.job("k", 1, 2)).values()) == {"slow"}
     cluster.node("fast", 3, kind="fast")
-    cluster.planner.advance()
+    cluster.plan()
     assert nodes_of(cluster, names)["j-worker-0"] == "fast"
 
 
@@ -172,7 +172,7 @@ class Reading:
     def __init__(self, lease: StoredLease | None = None) -> None:
         self.lease, self.state = lease or StoredLease(), FakeCluster({}).state
         self.now = 0.0
-        self._reader = KindOrdersReader(self.lease, self.state, lambda: self.now)
+        self._reader = KindOrdersReader(self.lease.read, self.state, lambda: self.now)
         self.look(0.0)
 
     def look(self, seconds: float, *, renewed: bool = True) -> KindOrders:

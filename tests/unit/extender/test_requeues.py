@@ -41,7 +41,7 @@ class FakeWriter:
 
 
 def writes_answered(*answers: Written | Refused) -> Requeues:
-    return Requeues(FakeWriter([*answers]))
+    return Requeues(FakeWriter([*answers]).requeue)
 
 
 def times_due(writes: Requeues, write: Requeue, until: float) -> list[float]:
