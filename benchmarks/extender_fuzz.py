@@ -147,7 +147,6 @@ class FuzzedExtender:
             "asked": len(queue.asked),
             "cached": len(queue.cached),
             "paused": len(queue.paused),
-            "unseen": len(queue.unseen_pods()),
             "incomplete": len(state.refused_for_now),
             "asked_pods": len(state.asked_at),
             "answered": len(state.answered_at),

@@ -59,6 +59,8 @@ class GangScheduling:
     def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """Return one of the offered nodes for a pod whose gang has a plan, and none for one that
         waits; for a pod of no training job all nodes with room that is not reserved."""
+        if pod.replica is not None and not self._state.is_shown(pod):
+            self._state.wait_until_shown(pod)
         found = self._look(pod, names)
 
         # The gang is complete and has no plan: it gets one now, after those before it.
@@ -123,6 +125,8 @@ class GangScheduling:
         """Return why a pod gets no node: kube-scheduler's cache or the job's counts are out of
         date, or others still take its room. Also records that kube-scheduler asks."""
         state, job_uid = self._state, replica.job_uid
+        if not state.is_shown(pod):
+            return Wait(WaitReason.INCOMPLETE)
         if pod.uid in state.unseen.being_bound:
             return Wait(WaitReason.BOUND)
         state.asked(pod, replica, now)

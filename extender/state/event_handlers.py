@@ -202,7 +202,7 @@ class EventHandlers:
 
     def _claims_changed(self, claims: Collection[ClaimName]) -> None:
         """Only gangs that mount one of these claims are looked at again."""
-        jobs = self._state.queue.jobs_with_claims(claims)
+        jobs = self._state.cluster.jobs_with_claims(claims)
         if not jobs:
             return
         self._state.cluster.occupancy.volumes_changed()

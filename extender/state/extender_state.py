@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from extender.state.cluster import Cluster
 from extender.state.devices import Devices, Name
@@ -32,9 +32,8 @@ from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
-UNSEEN_SECONDS: Final = 60.0
-"""A pod that kube-scheduler has asked about and that the watch has not shown for this long, or up
-to twice as long, was deleted before."""
+UNSEEN_SECONDS: Final = 0.1
+"""How long a call about a pod waits for the watch to show the pod."""
 
 UNASKED_SECONDS: Final = 15.0
 """How long a reservation lasts that is made before kube-scheduler has asked about any pod of the
@@ -123,8 +122,6 @@ class ExtenderState:
         """Jobs with pods that wait, until all are bound: whether all of a job once waited."""
         self.refused_for_now: dict[str, Pod] = {}
         """Pods, by UID, last refused because their gang was not complete or a cache was too old."""
-        # When asked pods were last looked for that the watch has not shown, and their UIDs.
-        self._looked_at, self._unseen = float("-inf"), set[str]()
 
     @contextmanager
     def locked(self) -> Iterator[Instant]:
@@ -272,7 +269,6 @@ class ExtenderState:
     def no_longer_waits(self, pod: Pod, replica: ReplicaId) -> None:
         """A pod is bound or gone: drop the answers about it."""
         self.settled(replica)
-        self.queue.forget_unseen(replica.job_uid)
         if pod.node is None:
             self.offers.forget_pod(replica.job_uid, pod.uid)
         if not self.cluster.waiting_count(replica.job_uid):
@@ -280,6 +276,8 @@ class ExtenderState:
         self.answered_at.pop(pod.uid, None)
         self.asked_at.pop(pod.uid, None)
         self.refused_for_now.pop(pod.uid, None)
+        if not self.cluster.pods_of(replica.job_uid) and not self.cluster.may_run(replica.job_uid):
+            self.forget(replica.job_uid)
 
     def pod_changed(self, pod: Pod, now: Instant) -> None:
         """A pod has changed or is gone: what is reserved on its room no longer overlaps with it,
@@ -312,9 +310,6 @@ class ExtenderState:
 
     def expire(self, now: Instant) -> None:
         """End reservations and back-offs that have run out."""
-        if now.monotonic - self._looked_at >= UNSEEN_SECONDS:
-            self._looked_at = now.monotonic
-            self._forget_unseen()
         if now.monotonic >= self.offers.next_end:
             for job_uid in self.offers.expire(now.monotonic):
                 self.job_changed(job_uid)
@@ -336,33 +331,20 @@ class ExtenderState:
             self.rescales.plan_again(job_uid)
             self._pause(job_uid, now, until_asked=True)
 
-    def _forget_unseen(self) -> None:
-        """Drop what was recorded of pods and jobs that no watch shows: no event will end it."""
-        pods, holds = self.cluster.pods, self.reservations.ledger.holds
-        jobs = {job_uid for job_uid in self.queue.unknown_jobs() if not holds(job_uid)}
-        by_pod: tuple[dict[str, Any], ...] = (
-            self.asked_at,
-            self.answered_at,
-            self.unseen.answered,
-            self.refused_for_now,
-        )
-        unseen = {uid for recorded in by_pod for uid in recorded.keys() - pods.keys()}
-        waiting = self.queue.unseen_pods()
-        unseen |= {uid for uid, job_uid in waiting.items() if not holds(job_uid)}
-        unseen |= jobs
-        gone, self._unseen = unseen & self._unseen, unseen - self._unseen
-        for uid in gone & jobs:
-            self.forget(uid)
-        for uid in gone:
-            for recorded in by_pod:
-                recorded.pop(uid, None)
-            job_uid = waiting.get(uid)
-            if job_uid is not None and not holds(job_uid):
-                self.queue.forget_unseen(job_uid)
-                self.job_changed(job_uid)
-                if not self.cluster.pods_of(job_uid):
-                    self.queue.forget(job_uid)
-                    self.offers.forget(job_uid)
+    def is_shown(self, pod: Pod) -> bool:
+        """Whether the watch shows this pod as a replica of the same job. Needs no lock."""
+        known = self.cluster.pods.get(pod.uid)
+        return known is not None and known.replica == pod.replica
+
+    def wait_until_shown(self, pod: Pod) -> None:
+        """kube-scheduler asks about a pod of a gang, perhaps before the watch here has shown it:
+        wait for that, not for long. Callers do not hold the lock."""
+        until = time.monotonic() + UNSEEN_SECONDS
+        while True:
+            count, left = self.changes.count, until - time.monotonic()
+            if self.is_shown(pod) or left <= 0:
+                return
+            self.changes.wait(count, left)
 
     def reservation_for(self, pod: Pod, replica: ReplicaId) -> Reservation | None:
         """The reservation of a pod's replica.
