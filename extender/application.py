@@ -12,7 +12,7 @@ import msgspec
 
 from extender.bindings import PodBinder
 from extender.cache_age import CacheAge
-from extender.gang_binding import ANSWER_SECONDS, BindDeadline, BindWrites, GangBinding
+from extender.gang_binding import ANSWER_SECONDS, GangBinding
 from extender.gang_report import CacheReport, Inspection
 from extender.gang_states import counts_by_state, oldest_waits
 from extender.http.app import (
@@ -80,9 +80,6 @@ _WRITERS: Final = 8
 SWITCH_SECONDS: Final = 0.0005
 """How long one thread of the process runs while others want to."""
 
-_BINDINGS: Final = 16
-"""Bindings at the same time: kube-scheduler waits for them."""
-
 
 def clocks_of(client: Client) -> Callable[[], Instant]:
     """The time now; since the epoch it is the API server's, as the creation times of pods are."""
@@ -148,7 +145,6 @@ class Application:
         if settings.autoscaler_lease:
             reader = KindOrdersReader(LeaseStore(client, settings.autoscaler_lease).read, state)
             self._threads.append(StepThread("kinds", reader.look, READ_SECONDS))
-        self._bind_executor = ThreadPoolExecutor(_BINDINGS, thread_name_prefix="bind")
         if state.config.bind_gangs:
             parts.gangs.bind_others = self._binding(parts).bind_rest
         verbs = Verbs.of(parts, config.ignored_resources)
@@ -192,11 +188,9 @@ class Application:
         )
 
     def _binding(self, parts: Parts) -> GangBinding:
-        deadline = BindDeadline()
-        binder = PodBinder(self._client, ANSWER_SECONDS, deadline.why_not)
         return GangBinding(
             GangRests(parts.state, parts.offers_check),
-            BindWrites(binder.bind, deadline, self._bind_executor),
+            PodBinder(self._client, ANSWER_SECONDS).bind,
             count=lambda outcome: self.metrics.gangs_bound.labels(outcome).inc(),
         )
 
@@ -256,7 +250,7 @@ class Application:
             thread.stop()
         for cache in self._caches:
             cache.stop()
-        for executor in (self._executor, self._event_thread, self._bind_executor):
+        for executor in (self._executor, self._event_thread):
             executor.shutdown(wait=False, cancel_futures=True)
         logging.getLogger().removeHandler(self._faults)
         self._client.close()

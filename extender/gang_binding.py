@@ -6,12 +6,11 @@ kube-scheduler binds it as it would without this.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
+from extender.bindings import Binding
 from extender.planner.gang_rests import GangRests, Rest
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -34,34 +33,17 @@ PAUSE_SECONDS: Final = 30.0
 """How long nothing of a namespace is bound after a binding there was forbidden, was throttled or
 failed: a webhook may be its own. After the watch was late it is as long for every namespace."""
 
-_PAUSES: Final = (ErrorKind.FORBIDDEN, ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
+PAUSES: Final = (ErrorKind.FORBIDDEN, ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
 
 
-class BindDeadline:
-    """Until when each thread may send bindings; asked for each part of a request that is sent."""
+class BindAll(Protocol):
+    """``extender.bindings.PodBinder.bind``; see there."""
 
-    def __init__(self) -> None:
-        self._own = threading.local()
-
-    def set(self, until: float) -> None:
-        """This thread may send until then (monotonic)."""
-        self._own.until = until
-
-    def why_not(self) -> str | None:
-        """Return why this thread may not send now."""
-        until = getattr(self._own, "until", float("-inf"))
-        return None if time.monotonic() < until else "the time to bind the gang is over"
-
-
-class BindWrites(NamedTuple):
-    """How bindings are written."""
-
-    bind: Callable[[Pod, str], Written | Refused]
-    """Binds a pod to a node: ``extender.bindings.PodBinder.bind``."""
-
-    deadline: BindDeadline
-    executor: Executor | None = None
-    """Without one they are written one after the other."""
+    def __call__(
+        self, bindings: Sequence[Binding], why_not: Callable[[Pod, str], str | None]
+    ) -> list[Written | Refused]:
+        """Bind pods to their nodes."""
+        ...
 
 
 class GangBinding:
@@ -70,12 +52,12 @@ class GangBinding:
     def __init__(
         self,
         rests: GangRests,
-        writes: BindWrites,
+        bind: BindAll,
         *,
         count: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``count`` gets what became of each gang, and of each binding that failed."""
-        self._rests, self._writes = rests, writes
+        self._rests, self._bind = rests, bind
         self._count = count
         self._paused_until = float("-inf")
         self._namespaces_paused_until: dict[str, float] = {}
@@ -102,29 +84,25 @@ class GangBinding:
             self._pause("the watch does not show what was bound")
 
     def _write_all(self, rest: Rest, until: float) -> list[Written | Refused]:
-        def write(each: tuple[Pod, Reservation]) -> Written | Refused:
-            pod, held = each
+        def why_not(pod: Pod, node: str) -> str | None:
+            if time.monotonic() >= until:
+                return "the time to bind the gang is over"
             if self._is_paused(pod.namespace):
-                return Refused(ErrorKind.NOT_LEADING, "bindings are paused")
-            if not self._rests.has_room(held.node):
-                return Refused(ErrorKind.CONFLICT, "others have bound pods meanwhile")
-            self._writes.deadline.set(until)
-            outcome = self._writes.bind(pod, held.node)
-            if isinstance(outcome, Refused):
-                self._note(pod.namespace, outcome)
-            return outcome
+                return "bindings are paused"
+            return None if self._rests.has_room(node) else "others have bound pods meanwhile"
 
-        run = map if self._writes.executor is None else self._writes.executor.map
-        return list(run(write, rest.pods))
+        bindings = [(pod, held.node) for pod, held in rest.pods]
+        return self._bind(bindings, why_not)
 
     def _end(self, pod: Pod, held: Reservation, outcome: Written | Refused) -> bool:
         if isinstance(outcome, Refused):
+            self._note(pod.namespace, outcome)
             self._count(str(outcome.kind))
             _LOG.info("pod %s/%s: not bound here: %s", pod.namespace, pod.name, outcome)
         return self._rests.end(pod, held, outcome)
 
     def _note(self, namespace: str, refused: Refused) -> None:
-        if refused.kind not in _PAUSES:
+        if refused.kind not in PAUSES or self._is_paused(namespace):
             return
         now = time.monotonic()
         kept = {name: until for name, until in self._namespaces_paused_until.items() if until > now}
