@@ -130,9 +130,9 @@ class Planner:
             nodes=nodes,
             own={job_uid: room for job_uid, room in own.items() if room},
             remaining_seconds={
-                gang.job_uid: cluster.forecasts[gang.job_uid].remaining_seconds
+                gang.job_uid: forecast.remaining_seconds
                 for gang in gangs
-                if gang.job_uid in cluster.forecasts
+                if (forecast := cluster.profile_of(gang.job_uid).forecast) is not None
             },
             rules_generation=cluster.occupancy.generation,
             rules_openings=cluster.occupancy.openings,
@@ -151,7 +151,11 @@ class Planner:
             ledger, nodes = self.state.reservations.ledger, dict(self.state.cluster.nodes)
             left, pods = self.state.reservations.left_by_node(), dict(self.state.cluster.pods)
             held = [each for job_uid in ledger.jobs() for each in ledger.of_job(job_uid)]
-            ends_at = {uid: sum(each) for uid, each in self.state.cluster.forecasts.items()}
+            ends_at = {
+                uid: sum(each.forecast)
+                for uid, each in self.state.cluster.profiles.items()
+                if each.forecast is not None
+            }
             keys = {uid: job.key for uid, job in self.state.cluster.jobs.items()}
         usage = _usage(pods.values(), held, keys)
         return RunningJobs(tuple(nodes.values()), left, usage, ends_at)

@@ -7,7 +7,8 @@ The state's lock guards it together with the reservations.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from extender.state.occupancy import Occupancy, Occupant
 from extender.state.volumes import ClaimName
@@ -49,6 +50,24 @@ class ProfileForecast(NamedTuple):
     remaining_seconds: float
 
 
+class ProfileFacts(NamedTuple):
+    """What the profile of a job says to the extender, beside its rescale."""
+
+    forecast: ProfileForecast | None = None
+    pause: str | None = None
+    """The id of the pause in progress; "" where the job is paused already."""
+
+    avoided: Mapping[str, float] = MappingProxyType({})
+    """The nodes that the job goes to only where it does not fit on others, each until an instant
+    (epoch, seconds)."""
+
+    binding: Binding | None = None
+    """The kind of nodes that its workers are held to."""
+
+
+NO_PROFILE: Final = ProfileFacts()
+
+
 class Cluster:
     """Nodes and pods by identity, free room by node. Not thread-safe."""
 
@@ -69,17 +88,10 @@ class Cluster:
         that room was reserved for."""
         self.occupancy = Occupancy()
         """What pods on nodes mean for the rules of others."""
-        self.pauses: dict[str, str] = {}
-        """By job UID, the id of the pause that its profile says is in progress; "" where it is
-        paused already."""
-        self.forecasts: dict[str, ProfileForecast] = {}
-        """What the profiles of jobs predict, by UID."""
-        self.bindings: dict[str, Binding] = {}
-        """By job UID, the kind of nodes that its workers are held to."""
+        self.profiles: dict[str, ProfileFacts] = {}
+        """By job UID."""
         self.kind_orders = NO_ORDERS
         """On which kinds of nodes jobs that have not run yet are expected to be fastest."""
-        self.avoided: dict[str, Mapping[str, float]] = {}
-        """By job UID, the nodes that its profile asks to avoid, each until an instant (epoch)."""
         self.ending: dict[str, Pod] = {}
         """The replicas that are being deleted and still take their room, by UID."""
         self.node_generation = 0
@@ -266,45 +278,42 @@ class Cluster:
         return job is None or most is None or not job.demand(rescale.target).fits_in(most)
 
     def as_profile_says(self, gang: Gang) -> Gang:
-        """The gang with what its job's profile says of nodes: those that it goes to only where it
-        does not fit on others, and the kind that its workers are held to."""
-        binding = self.bindings.get(gang.job_uid)
-        gang = replace(gang, avoided=self.avoided_by(gang.job_uid))
-        return gang if binding is None else gang.bound_to(binding)
+        """The gang with what its job's profile says of nodes."""
+        profile = self.profile_of(gang.job_uid)
+        gang = replace(gang, avoided=frozenset(profile.avoided))
+        return gang if profile.binding is None else gang.bound_to(profile.binding)
 
     def with_kinds(self, gang: Gang) -> Gang:
         """The gang with the kinds of nodes that it prefers for its first start; none where it is
         held to one."""
         job = self.jobs.get(gang.job_uid)
-        if job is None or job.uid in self.have_run or job.uid in self.bindings:
+        if job is None or job.uid in self.have_run or self.profile_of(job.uid).binding:
             return gang
         return replace(gang, kinds=self.kind_orders.of_job(job))
 
-    def avoided_by(self, job_uid: str) -> frozenset[str]:
-        """The nodes that a job goes to only where it does not fit on others."""
-        return frozenset(self.avoided.get(job_uid, ()))
+    def profile_of(self, job_uid: str) -> ProfileFacts:
+        """What a job's profile says."""
+        return self.profiles.get(job_uid, NO_PROFILE)
 
-    def set_binding(self, job_uid: str, binding: Binding | None) -> bool:
-        """Record the kind of nodes that a job's workers are held to; returns whether it is another
-        one than before."""
-        before = self.bindings.pop(job_uid, None)
-        if binding is not None:
-            self.bindings[job_uid] = binding
-        return before != binding
-
-    def set_avoided(self, job_uid: str, nodes: Mapping[str, float]) -> bool:
-        """Record the nodes that a job avoids; returns whether they are others than before."""
-        before = self.avoided.pop(job_uid, {})
-        if nodes:
-            self.avoided[job_uid] = nodes
-        return before.keys() != nodes.keys()
+    def set_profile(self, job_uid: str, facts: ProfileFacts) -> bool:
+        """Record what a job's profile says; returns whether its gang may go to other nodes now."""
+        before = self.profiles.pop(job_uid, NO_PROFILE)
+        if facts != NO_PROFILE:
+            self.profiles[job_uid] = facts
+        same_nodes = before.avoided.keys() == facts.avoided.keys()
+        return not same_nodes or before.binding != facts.binding
 
     def expire_avoided(self, epoch: float) -> list[str]:
         """Drop the nodes whose time is over; returns the UIDs of the jobs that this concerns."""
-        ended = [uid for uid, each in self.avoided.items() if min(each.values()) <= epoch]
+        ended = [
+            uid
+            for uid, each in self.profiles.items()
+            if any(until <= epoch for until in each.avoided.values())
+        ]
         for uid in ended:
-            nodes = self.avoided[uid].items()
-            self.set_avoided(uid, {node: until for node, until in nodes if until > epoch})
+            facts = self.profiles[uid]
+            left = {node: until for node, until in facts.avoided.items() if until > epoch}
+            self.set_profile(uid, facts._replace(avoided=left))
         return ended
 
     def knows_gang_of(self, pod: Pod) -> bool:

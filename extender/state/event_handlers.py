@@ -7,7 +7,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from extender.state.cluster import ProfileForecast, ProfileRescale, is_waiting
+from extender.state.cluster import (
+    NO_PROFILE,
+    ProfileFacts,
+    ProfileForecast,
+    ProfileRescale,
+    is_waiting,
+)
 from extender.state.device_events import DeviceEvents
 from extender.state.extender_state import ExtenderState
 from extender.state.job_sets import JobSets
@@ -226,8 +232,8 @@ class EventHandlers:
         """A job of any kind."""
         if before is not None and (after is None or before.uid != after.uid):
             self._job_uids.pop((before.kind, before.namespace, before.name), None)
+            self.set_profile(before.uid, NO_PROFILE)
             self.set_rescale(before.uid, None)
-            self._set_pause(before.uid, None)
             self._set_gangs(before, {})
             self._set_shape(before.uid, None)
         if after is None:
@@ -284,11 +290,8 @@ class EventHandlers:
                 or before.job.uid != after.job.uid
             )
             if moved and self._job_uids.get(_job_name(before)) == before.job.uid:
-                self._set_forecast(before.job.uid, None)
-                self.set_avoided(before.job.uid, {})
-                self.set_binding(before.job.uid, None)
+                self.set_profile(before.job.uid, NO_PROFILE)
                 self.set_rescale(before.job.uid, None)
-                self._set_pause(before.job.uid, None)
         if after is not None:
             self._profiles[_job_name(after)] = after
             self._apply_profile(_job_name(after))
@@ -296,38 +299,14 @@ class EventHandlers:
     def _apply_profile(self, name: _JobName) -> None:
         profile = self._profiles.get(name)
         if profile is not None and self._job_uids.get(name) == profile.job.uid:
-            self._set_forecast(profile.job.uid, forecast_of(profile))
-            self.set_avoided(profile.job.uid, avoided_of(profile))
-            self.set_binding(profile.job.uid, binding_of(profile))
+            self.set_profile(profile.job.uid, facts_of(profile))
             self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
-            self._set_pause(profile.job.uid, pause_of(profile))
 
-    def _set_pause(self, job_uid: str, pause: str | None) -> None:
-        pauses = self._state.cluster.pauses
-        with self._state.locked():
-            pauses.pop(job_uid, None)
-            if pause is not None:
-                pauses[job_uid] = pause
-
-    def _set_forecast(self, job_uid: str, forecast: ProfileForecast | None) -> None:
-        forecasts = self._state.cluster.forecasts
-        with self._state.locked():
-            forecasts.pop(job_uid, None)
-            if forecast is not None:
-                forecasts[job_uid] = forecast
-
-    def set_avoided(self, job_uid: str, nodes: Mapping[str, float]) -> None:
-        """A job avoids these nodes, each until an instant (epoch, seconds), where it fits so."""
+    def set_profile(self, job_uid: str, facts: ProfileFacts) -> None:
+        """A job's profile has changed, or is gone."""
         state = self._state
         with state.locked():
-            if state.cluster.set_avoided(job_uid, nodes):
-                state.job_changed(job_uid)
-
-    def set_binding(self, job_uid: str, binding: Binding | None) -> None:
-        """A job's workers are held to a kind of nodes, or to none any more."""
-        state = self._state
-        with state.locked():
-            if state.cluster.set_binding(job_uid, binding):
+            if state.cluster.set_profile(job_uid, facts):
                 state.job_changed(job_uid)
         state.changes.notify()
 
@@ -419,10 +398,15 @@ def avoided_of(profile: TrainingProfile) -> dict[str, float]:
     return avoided
 
 
-def binding_of(profile: TrainingProfile) -> Binding | None:
-    """The kind of nodes that the job's workers are held to; ``None``: any."""
+def facts_of(profile: TrainingProfile) -> ProfileFacts:
+    """Return what a profile says beside the rescale."""
     kind = profile.status.node_kind
-    return None if kind is None else Binding(kind.label, kind.value)
+    return ProfileFacts(
+        forecast_of(profile),
+        pause_of(profile),
+        avoided_of(profile),
+        None if kind is None else Binding(kind.label, kind.value),
+    )
 
 
 def has_run(profile: TrainingProfile) -> bool:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from extender.state.cluster import Cluster
+from extender.state.cluster import NO_PROFILE, Cluster
 from extender.state.devices import Devices, Name
 from extender.state.future_room import Awaited, FutureRoom
 from extender.state.gang_membership import gang_counts
@@ -300,9 +300,7 @@ class ExtenderState:
         self.queue.forget(job_uid)
         self.unused_plans.used(job_uid)
         self.future_room.forget(job_uid)
-        self.cluster.forecasts.pop(job_uid, None)
-        self.cluster.set_avoided(job_uid, {})
-        self.cluster.set_binding(job_uid, None)
+        self.cluster.set_profile(job_uid, NO_PROFILE)
         assumed = self.reservations.assumed
         for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
             del assumed[replica]

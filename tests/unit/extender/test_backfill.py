@@ -2,7 +2,7 @@
 
 import json
 
-from extender.state.cluster import ProfileForecast
+from extender.state.cluster import ProfileFacts, ProfileForecast
 from optimus.jobs import Counts, Requirement, Role
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.profiles import JobRef, ProfileStatus, TrainingProfile
@@ -24,7 +24,8 @@ def busy_cluster(nodes: int) -> FakeCluster:
 
 def set_forecast(cluster: FakeCluster, job: str, seconds: float) -> None:
     """The job's profile says how long it needs from now on."""
-    cluster.state.cluster.forecasts[f"uid-{job}"] = ProfileForecast(cluster.now, seconds)
+    facts = ProfileFacts(ProfileForecast(cluster.now, seconds))
+    cluster.handlers.set_profile(f"uid-{job}", facts)
 
 
 def test_an_old_gang_that_needs_two_empty_nodes_leaves_the_others_to_small_gangs() -> None:

@@ -8,7 +8,7 @@ import pytest
 from extender.gang_report import GangReport, amounts, cause, wait_of
 from extender.gang_states import GangPhase, WaitReason
 from extender.inspection import MOST_AHEAD, Inspector
-from extender.state.cluster import ProfileForecast
+from extender.state.cluster import ProfileFacts, ProfileForecast
 from optimus.jobs import Counts, FixedRole, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.waiting_events import Wait
 from optimus.placement.rules import AffinityTerm, HostPort, PodRules, PodSelector
@@ -48,9 +48,8 @@ class Inspected:
         self.cluster.plan()
 
     def set_forecast(self, name: str, seconds: float) -> None:
-        self.cluster.state.cluster.forecasts[f"uid-{name}"] = ProfileForecast(
-            self.cluster.now, seconds
-        )
+        facts = ProfileFacts(ProfileForecast(self.cluster.now, seconds))
+        self.cluster.handlers.set_profile(f"uid-{name}", facts)
 
     def one(self, name: str) -> GangReport:
         (found,) = self.inspector.of_job(JobKey("ns", name))
