@@ -153,8 +153,6 @@ class FuzzedExtender:
             "tried_in_call": len(state.tried_in_call),
             "offers": len(state.offers.jobs),
             "refusals": len(state.refusals),
-            "pending": len(self.parts.pending._pending),  # noqa: SLF001 - likewise
-            "touched": len(state.reservations.touched_jobs),
             "reserved": state.reservation_count(),
         }
 

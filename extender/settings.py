@@ -64,9 +64,6 @@ class ExtenderConfig:
     object that is watched; a watch lasts for half of it to five eighths. What is reserved is still
     answered."""
 
-    access_log: str = "off"
-    """One line per request: off, plain or json. For the search of a fault; off saves time."""
-
     check_invariants: bool = False
     """Check after every change that no node is reserved beyond its capacity; log where one is.
     For tests: it takes time."""
@@ -194,5 +191,4 @@ def _contradictions(settings: Settings) -> list[Problem]:
     problems += not_resources("ignored_resources", settings.ignored_resources)
     problems += not_one_of("placement", settings.placement, sorted(PLACEMENT_RULES))
     problems += not_a_version("operator_version", settings.operator_version)
-    problems += not_one_of("access_log", settings.access_log, ("off", "plain", "json"))
     return problems + not_one_of("log_level", settings.log_level, LOG_LEVELS)

@@ -50,29 +50,20 @@ class Verbs:
 
     @classmethod
     def of(cls, parts: Parts, ignored: frozenset[str] = frozenset()) -> "Verbs":
-        """The verbs over one state, for pods as the watch shows them, without resources that
-        another extender accounts for."""
+        """The verbs over one state, for pods as the watch shows them, without the resources in
+        ``ignored``: another extender accounts for them."""
         state = parts.state
 
         def known(pod: Pod) -> Pod:
             in_gang = pod if pod.member is None else parts.handlers.job_sets.placed(pod)
-            return state.with_devices(in_gang)
+            pod = state.with_devices(in_gang)
+            return pod.without(ignored) if ignored else pod
 
-        verbs = cls(
+        return cls(
             lambda pod, names: parts.gangs.filter(known(pod), names),
             lambda pod, names: score_nodes(parts, known(pod), names),
             lambda pod, victims: allow_preemption(state, known(pod), victims),
             state.cluster.find_pod,
-        )
-        return verbs.without(ignored) if ignored else verbs
-
-    def without(self, ignored: frozenset[str]) -> "Verbs":
-        """The same, without resources that another extender accounts for."""
-        return Verbs(
-            lambda pod, names: self.filter(pod.without(ignored), names),
-            lambda pod, names: self.prioritize(pod.without(ignored), names),
-            lambda pod, victims: self.preempt(pod.without(ignored), victims),
-            self.find_pod,
         )
 
 

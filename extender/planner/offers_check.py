@@ -58,7 +58,8 @@ class OffersCheck:
         if list(names) == [pod.nominated_node]:
             return
         missing = self._missing(pod, names, now)
-        if known.record(pod.constraints, now.monotonic, is_complete=missing is None):
+        differs = known.record(pod.constraints, now.monotonic, is_complete=missing is None)
+        if differs and missing is not None:
             self._offers_differ(pod, missing)
 
     def _has_rules(self, pod: Pod) -> bool:
@@ -72,7 +73,6 @@ class OffersCheck:
         if not self.is_compared(pod):
             self._state.unknown_rules.by_score = True
             self._state.unknown_rules.record(pod.constraints, now.monotonic, is_complete=True)
-            self._offers_differ(pod, None)
 
     def _missing(self, pod: Pod, names: Sequence[str], now: Instant) -> str | None:
         """A node that admits a pod, has had the room for a while, also beside all pods of no job
@@ -97,16 +97,9 @@ class OffersCheck:
                 return name
         return None
 
-    def _offers_differ(self, pod: Pod, missing: str | None) -> None:
-        """Another thing is known about pods with these constraints."""
-        held = [
-            job_uid
-            for job_uid in self._state.reservations.ledger.jobs()
-            if any(each.constraints == pod.constraints for each in self._unanswered(job_uid))
-        ]
-        self._state.reservations.touched_jobs.update(held)
-        if missing is None:
-            return
+    def _offers_differ(self, pod: Pod, missing: str) -> None:
+        """Another thing is known about pods with these constraints: plans that it may concern are
+        broken."""
         _LOG.info(
             "node %s is not offered to pod %s/%s, which it admits and has room for: kube-scheduler"
             " has rules that plans do not know. No pod like it is answered before all pods of its"
@@ -115,8 +108,10 @@ class OffersCheck:
             pod.namespace,
             pod.name,
         )
-        for job_uid in held:
-            if not self._state.offers.asks(job_uid):
+        for job_uid in self._state.reservations.ledger.jobs():
+            unanswered = self._unanswered(job_uid)
+            concerned = any(each.constraints == pod.constraints for each in unanswered)
+            if concerned and not self._state.offers.asks(job_uid):
                 self._state.break_plan(job_uid)
 
     def _unanswered(self, job_uid: str) -> list[Pod]:

@@ -149,7 +149,6 @@ class EventHandlers:
                 state.settle_claims(state.devices.set_taker(pod, takes=takes))
             state.pod_changed(pod, now)
             if replica is not None:
-                state.reservations.touched_jobs.add(replica.job_uid)
                 waited = before is not None and is_waiting(before)
                 waits = after is not None and is_waiting(after)
                 if waited != waits or not before or not after or _differ(before, after):

@@ -39,9 +39,6 @@ UNASKED_SECONDS: Final = 15.0
 """How long a reservation lasts that is made before kube-scheduler has asked about any pod of the
 gang: it tries a requeued pod within its longest back-off, which is 10 s."""
 
-UNUSED_SECONDS: Final = 600.0
-"""How long a namespace gets no such reservation after one that kube-scheduler left unused."""
-
 MOST_UNLED_SECONDS: Final = 15.0
 """How long a process that kube-scheduler asks is expected to lead soon."""
 
@@ -188,15 +185,8 @@ class ExtenderState:
     def _pause(self, job_uid: str, now: Instant, *, until_asked: bool) -> None:
         """What was reserved for a gang was not used: reserve nothing for a while, longer each time,
         or until kube-scheduler asks about a pod (a volume may be missing)."""
-        if job_uid not in self.queue.asked:
-            seconds, kept = 0.0, self.queue.unplanned_until.items()
-            namespaces = {pod.namespace for pod in self.cluster.waiting_pods(job_uid)}
-            self.queue.unplanned_until = {
-                **{name: until for name, until in kept if until > now.monotonic},
-                **dict.fromkeys(namespaces, now.monotonic + UNUSED_SECONDS),
-            }
-        else:
-            seconds = self.unused_plans.unused(job_uid, now.monotonic)
+        was_asked = job_uid in self.queue.asked
+        seconds = self.unused_plans.unused(job_uid, now.monotonic) if was_asked else 0.0
         if seconds:
             self.queue.paused[job_uid] = now.monotonic + seconds
         elif until_asked:
@@ -210,8 +200,6 @@ class ExtenderState:
 
     def answered(self, pod: Pod, now: Instant) -> None:
         """kube-scheduler is answered with a pod's planned node."""
-        if pod.replica is not None:
-            self.reservations.touched_jobs.add(pod.replica.job_uid)
         self.answered_at[pod.uid] = now.monotonic
         self.asked_at.pop(pod.uid, None)
 
@@ -240,7 +228,6 @@ class ExtenderState:
 
     def settled(self, replica: ReplicaId) -> None:
         """A replica is no longer assumed: it is bound, gone, or asked about again."""
-        self.reservations.touched_jobs.add(replica.job_uid)
         if self.reservations.assumed.pop(replica, None) is not None:
             self.queue.cached.pop(replica.job_uid, None)
 

@@ -71,9 +71,6 @@ class GangQueue:
         self.asked: dict[str, bool] = {}
         """Jobs that kube-scheduler has asked about; true: also to be planned before all their pods
         exist."""
-        self.unplanned_until: dict[str, float] = {}
-        """By namespace, until when (monotonic) its gangs are planned only once they were asked
-        about: a plan that was made before was not used."""
         self.schedulers: set[str] = set()
         """The names of the schedulers that ask this process: profiles of one kube-scheduler."""
 
@@ -125,7 +122,7 @@ class GangQueue:
             if self._is_reserved(job_uid) and not self.asked.get(job_uid, False):
                 continue  # asked about early, a gang is planned before all its pods exist
             found = self.find(job_uid)
-            if found is not None and self._is_plannable(found.observed, now.monotonic):
+            if found is not None and self._is_plannable(found.observed):
                 queued.append(found)
         return queued
 
@@ -166,11 +163,9 @@ class GangQueue:
         job_uid = gang.job_uid
         return job_uid in self.asked or job_uid in self._cluster.rescales or gang.is_in_part
 
-    def _is_plannable(self, observed: ObservedGang, now: float) -> bool:
-        is_ahead = now < self.unplanned_until.get(observed.gang.key.namespace, now)
+    def _is_plannable(self, observed: ObservedGang) -> bool:
         return (
             observed.specs_known
-            and (not is_ahead or self.is_asked(observed.gang))
             and not self.is_held(observed)
             and not self._offers.waits(observed.gang.job_uid)
             and not self.pods_to_ask_about(observed)

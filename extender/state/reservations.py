@@ -7,7 +7,7 @@ The ledger holds what is reserved for whom; this adds what only the extender kno
 * pods of no job that may be about to take what is reserved for gangs of a lower priority.
 * overlaps: while a rescaled job's old pods leave, what is reserved for its new ones overlaps the
   room of the old ones, and must not be subtracted twice.
-* ``free``: the room left as a matrix, corrected node by node as pods and reservations change.
+* what is left of each node, corrected as pods and reservations change.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,14 +38,8 @@ class Reservations:
         self.whole_jobs: set[str] = set()
         """Jobs of which every waiting pod was found to have a reservation, until pods or
         reservations change: most of a queue, and nothing has to be looked at again for them."""
-        self.touched_jobs: set[str] = set()
-        """Jobs whose pods or reservations have changed since the requeuer last read this."""
         self._overlaps: dict[str, dict[str, Resources]] = {}
-        self._free: Capacity | None = None
-        self._free_generation = -1
         self._changed_nodes: set[str] = set()
-        self._stale: set[str] = set()
-        """Nodes on which ``_free`` has to be corrected."""
         self._unread: set[str] = set()
         """Nodes that have changed since ``read_changes``."""
         self._left: dict[str, Resources] = {}
@@ -61,26 +55,14 @@ class Reservations:
         """By UID of a pod of no job, the jobs whose room it may take and until when it may."""
 
     def free(self) -> Capacity:
-        """Return what is neither bound nor reserved. The caller must not change it."""
-        cluster, free = self._cluster, self._free
-        self._collect_changes()
-        changed, self._stale = self._stale & cluster.nodes.keys(), set()
-        if (
-            free is None
-            or self._free_generation != cluster.node_generation
-            or not all(free.set_free(node, self.left(node)) for node in changed)
-        ):
-            left = {node: self.left(node) for node in cluster.nodes}
-            self._free = free = Capacity(tuple(cluster.nodes.values()), left)
-            self._free_generation = cluster.node_generation
-        return free
+        """Return what is neither bound nor reserved."""
+        return Capacity(tuple(self._cluster.nodes.values()), self.left_by_node())
 
     def _collect_changes(self) -> None:
         """Pass on which nodes have changed to everything that is corrected node by node."""
         changed = self._cluster.changed_nodes | self._changed_nodes
         if changed:
             self._cluster.changed_nodes, self._changed_nodes = set(), set()
-            self._stale |= changed
             self._unread |= changed
             for node in changed:
                 self._left.pop(node, None)
@@ -141,17 +123,8 @@ class Reservations:
 
     def free_for(self, gang: Gang, leaving: ByNode | None = None) -> Capacity:
         """The room that a gang may use, with what is reserved for it and what its job leaves."""
-        free = self.free()
-        # Before a copy is made, so that the next gang need not distinguish the nodes again.
-        free.distinguish(*{member.spec.constraints for member in gang.members})
-        amounts = self.left_to(gang, leaving)
-        if not amounts:
-            return free
-        free = free.copy()
-        if all(free.set_free(node, amount) for node, amount in amounts.items()):
-            return free
-        everything = {node: self.left(node) for node in self._cluster.nodes} | amounts
-        return Capacity(tuple(self._cluster.nodes.values()), everything)
+        left = self.left_by_node() | self.left_to(gang, leaving)
+        return Capacity(tuple(self._cluster.nodes.values()), left)
 
     def left_to(self, gang: Gang, leaving: ByNode | None = None) -> dict[str, Resources]:
         """What is left to a gang of the nodes on which that is more than what is left to others:
@@ -333,7 +306,6 @@ class Reservations:
     def touch(self, job_uid: str) -> None:
         """A job's pods or reservations have changed: nothing that was found for it holds."""
         self.whole_jobs.discard(job_uid)
-        self.touched_jobs.add(job_uid)
 
     def set_leaving(self, job_uid: str, leaving: ByNode) -> None:
         """Correct what the job's old pods still take, by node: as they go, the overlap shrinks."""

@@ -119,13 +119,6 @@ class PlannerMachine(RuleBasedStateMachine):
     def nothing_is_reserved_twice(self) -> None:
         self.cluster.assert_not_overcommitted()
 
-    @invariant()
-    def what_is_remembered_of_pending_pods_is_what_a_fresh_look_finds(self) -> None:
-        pending, state = self.cluster.pending, self.cluster.state
-        remembered = {each.pod.uid: each for each in pending.planned()}
-        state.reservations.touched_jobs = {f"uid-{job}" for job in JOBS}
-        assert remembered == {each.pod.uid: each for each in pending.planned()}
-
     def teardown(self) -> None:
         """Nothing fails any more: half-bound gangs are completed where there is room."""
         cluster = self.cluster
