@@ -341,19 +341,3 @@ def test_a_killed_master_leaves_nothing_in_the_way_of_the_next_one(
             assert following.post("/filter", {"Pod": POD, "NodeNames": ["n1"]})["NodeNames"] == [
                 "n1"
             ]
-
-
-def test_each_request_is_one_line_of_json(extender: Extender) -> None:
-    extender.post("/filter", {"Pod": POD, "NodeNames": ["n1"]})
-    expected = {"method": "POST", "path": "/filter", "status": 200}
-
-    def written() -> bool:
-        lines = [
-            json.loads(line)
-            for line in extender.log.read_text().splitlines()
-            if line.startswith("{")
-        ]
-        return any(expected.items() <= line.items() for line in lines)
-
-    # The line is written once the answer has gone.
-    wait_until("the call is in the log", written)
