@@ -1,4 +1,4 @@
-"""How old the caches are that plans are made on.
+"""The age of the caches that plans are made on.
 
 Each watch is reopened within five eighths of the limit, so something comes from the API server
 also about kinds that do not change and have no bookmarks (an etcd that reports no progress). A

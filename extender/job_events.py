@@ -63,7 +63,7 @@ class JobNotice:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What it is about, and why: a later one of the same key replaces it."""
+        """Return what it is about, and why: a later one of the same key replaces it."""
         return self.uid, self.gang, self.reason
 
 
@@ -72,7 +72,7 @@ EmitEvent: TypeAlias = Callable[[JobNotice, EventType, str, str, Mapping[str, st
 
 
 @dataclass(slots=True)
-class _Known:
+class _Reported:
     since: float
     seen_at: float
     reported_cause: Hashable = None
@@ -93,7 +93,7 @@ class EventReporter:
         """``executor`` finds and writes; without one ``look`` does."""
         self._find, self._emit, self._executor = find, emit, executor
         self._look_seconds = look_seconds
-        self._known: dict[tuple[str, str, str], _Known] = {}
+        self._known: dict[tuple[str, str, str], _Reported] = {}
         self._look_at = float("-inf")
         self._busy = threading.Lock()
 
@@ -121,7 +121,7 @@ class EventReporter:
             self._busy.release()
 
     def _is_due(self, notice: JobNotice, now: float) -> bool:
-        known = self._known.setdefault(notice.key, _Known(now, now))
+        known = self._known.setdefault(notice.key, _Reported(now, now))
         known.seen_at = now
         if now - known.since < notice.after_seconds:
             return False

@@ -18,7 +18,7 @@ from optimus.placement.topology import NodePreferences
 
 
 class Callbacks(NamedTuple):
-    """What the parts tell others."""
+    """Functions that the parts call to tell others."""
 
     observe_wait: Callable[[float], None] = lambda _: None
     """Gets how many seconds a gang had waited when all of it was bound."""

@@ -110,8 +110,8 @@ class Requeuer:
 
 
 def _is_left_out(pending: PendingPod, now: float) -> bool:
-    """Whether kube-scheduler has found no node for the pod, here or before it asked the extender,
-    and is not about to bind it."""
+    """Return whether kube-scheduler has found no node for the pod, here or before it asked the
+    extender, and is not about to bind it."""
     refused_at = pending.refused_at
     if pending.assumed or now - pending.answered_at < FIRST_SECONDS:
         return False

@@ -41,7 +41,7 @@ _DISCARDED_LIMITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Verbs:
-    """What decides; ``find_pod`` finds a pod that the watch has decoded already."""
+    """The functions that decide; ``find_pod`` finds a pod that the watch has decoded already."""
 
     filter: Callable[[Pod, Sequence[str]], FilterResult]
     prioritize: Callable[[Pod, Sequence[str]], dict[str, int]]
@@ -71,8 +71,8 @@ MAX_BODY_BYTES: Final = 33_554_432
 """Largest request body. 5,000 node names are 160 kB; whole nodes are about 14 kB each."""
 
 
-class _Refusal(Exception):
-    """What is answered instead of a decision."""
+class _Unanswered(Exception):
+    """The call is answered by this sentence instead of a decision."""
 
 
 class Endpoints:
@@ -118,7 +118,7 @@ class Endpoints:
         error = None
         try:
             answer = decide(body)
-        except (_Refusal, Malformed) as refusal:
+        except (_Unanswered, Malformed) as refusal:
             error = str(refusal)
         except HTTPException as fault:
             error = f"the request cannot be read: {fault.description}"
@@ -136,7 +136,7 @@ class Endpoints:
         self._ready = reason is None
         args = read(self._body(stream), self._verbs.find_pod)
         if reason is not None:
-            raise _Refusal(f"the extender is not ready: {reason}")
+            raise _Unanswered(f"the extender is not ready: {reason}")
         return args
 
     def _body(self, stream: IO[bytes]) -> bytes:
@@ -148,7 +148,7 @@ class Endpoints:
         for _ in range(_DISCARDED_LIMITS):
             if not stream.read(limit):
                 break
-        raise _Refusal(
+        raise _Unanswered(
             f"the body has more than the {limit} bytes that are read; set nodeCacheCapable: true"
         )
 
@@ -203,7 +203,7 @@ class Endpoints:
 
 
 class HttpAnswer(NamedTuple):
-    """What is sent for a request."""
+    """The answer to a request."""
 
     body: bytes
     status: HTTPStatus = HTTPStatus.OK

@@ -86,7 +86,8 @@ class GangRests:
         return "" if self._offers_check.knows_every_rule(job_uid) else "rules"
 
     def _still_holds(self, job_uid: str, pairs: Sequence[tuple[Pod, Reservation]]) -> bool:
-        """Whether the gang is as it was planned, and its nodes still admit it and have the room."""
+        """Return whether the gang is as it was planned, and its nodes still admit it and have the
+        room."""
         state = self._state
         found = state.queue.find(job_uid)
         if found is None or not found.observed.complete or not state.queue.is_held(found.observed):
@@ -103,8 +104,8 @@ class GangRests:
         return enough and not over and state.reservations.still_fits(gang, placement)
 
     def _are_offered(self, pod: Pod, names: Sequence[str], nodes: Iterable[str]) -> bool:
-        """Whether kube-scheduler offers ``pod`` those of the planned nodes where it would fit: its
-        view may be newer, or know of other pods. A probe cannot show it."""
+        """Return whether kube-scheduler offers ``pod`` those of the planned nodes where it would
+        fit: its view may be newer, or know of other pods. A probe cannot show it."""
         if len(names) < 2:
             return True
         assert pod.replica is not None
@@ -117,8 +118,8 @@ class GangRests:
         )
 
     def has_room(self, node: str) -> bool:
-        """Whether, as far as the watch has shown since ``begin``, a node still has what is reserved
-        on it, and no scheduler that asks nobody here has bound a pod to any."""
+        """Return whether, as far as the watch has shown since ``begin``, a node still has what is
+        reserved on it, and no scheduler that asks nobody here has bound a pod to any."""
         with self._state.locked() as now:
             others = now.monotonic < self._state.unseen.others_until
             return not others and not self._state.reservations.is_overcommitted(node)

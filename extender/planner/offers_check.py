@@ -139,8 +139,8 @@ class OffersCheck:
             )
 
     def knows_every_rule(self, job_uid: str) -> bool:
-        """Whether plans know all that decides where the waiting pods of a job may go, so that
-        kube-scheduler need not be asked about each."""
+        """Return whether plans know all that decides where the waiting pods of a job may go, so
+        that kube-scheduler need not be asked about each."""
         state, known = self._state, self._state.unknown_rules
         if (
             known.by_score
@@ -158,7 +158,8 @@ class OffersCheck:
         return state.reservations.with_surroundings(found.observed.gang).surroundings is None
 
     def is_compared(self, pod: Pod) -> bool:
-        """Whether it is known which nodes kube-scheduler offers the pod, or it is asked about."""
+        """Return whether it is known which nodes kube-scheduler offers the pod, or it is asked
+        about."""
         return (
             self._has_rules(pod)
             or (pod.replica is not None and self._state.offers.asks(pod.replica.job_uid))

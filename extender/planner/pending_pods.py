@@ -1,4 +1,4 @@
-"""Which pods kube-scheduler is to try again: what ``extender.requeuer`` writes."""
+"""The pods that kube-scheduler is to try again, for ``extender.requeuer``."""
 
 from dataclasses import dataclass
 

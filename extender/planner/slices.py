@@ -269,8 +269,8 @@ class Planner:
 def _usage(
     pods: Iterable[Pod], reserved: Iterable[Reservation], keys: Mapping[str, JobKey]
 ) -> dict[str, JobUsage]:
-    """What each job takes of the nodes, by its UID: bound pods and reservations. ``keys`` are those
-    of the jobs that are known: one without pods may hold nodes for its return."""
+    """Return what each job takes of the nodes, by its UID: bound pods and reservations. ``keys``
+    are those of the jobs that are known: one without pods may hold nodes for its return."""
     usage: dict[str, JobUsage] = {}
 
     def add(replica: ReplicaId, node: str, resources: Resources) -> None:

@@ -42,7 +42,7 @@ class ProfileRescale:
 
 
 class ProfileForecast(NamedTuple):
-    """How long a job needs to its end, as its profile says."""
+    """The time that a job needs to its end, as its profile says."""
 
     at: float
     """When that was predicted (epoch, seconds)."""
@@ -51,7 +51,7 @@ class ProfileForecast(NamedTuple):
 
 
 class ProfileFacts(NamedTuple):
-    """What the profile of a job says to the extender, beside its rescale."""
+    """The profile of a job, as far as it concerns the extender, beside its rescale."""
 
     forecast: ProfileForecast | None = None
     pause: str | None = None
@@ -146,7 +146,7 @@ class Cluster:
             self.released_at[node] = self.releases
 
     def _count_bound(self, before: Pod | None, after: Pod | None) -> None:
-        """What a pod takes of its node, and what it means for the rules of others there."""
+        """Count what a pod takes of its node, and what it means for the rules of others there."""
         was = None if before is None else before.bound()
         now = None if after is None else after.bound()
         if was != now:
@@ -189,14 +189,14 @@ class Cluster:
             self._most_planned[job_uid] = _most_of(known or NONE, demand)
 
     def was_planned_with(self, job_uid: str, demand: Resources) -> bool:
-        """Whether so much of a gang has been planned, as far as that is known: whoever replaces
-        waiting pods by larger ones waits like anybody with a new gang."""
+        """Return whether so much of a gang has been planned, as far as that is known: whoever
+        replaces waiting pods by larger ones waits like anybody with a new gang."""
         known = self._most_planned.get(job_uid)
         return known is None or demand.fits_in(known)
 
     def ran_with(self, job_uid: str, demand: Resources) -> bool:
-        """Whether a job has run, and not with less than this, as far as that is known: whoever
-        makes a job larger while it does not run waits like anybody with a new one."""
+        """Return whether a job has run, and not with less than this, as far as that is known:
+        whoever makes a job larger while it does not run waits like anybody with a new one."""
         most = self._most_held.get(job_uid)
         return most is None or job_uid in self.rescales or demand.fits_in(most)
 
@@ -292,7 +292,7 @@ class Cluster:
         return replace(gang, kinds=self.kind_orders.of_job(job))
 
     def profile_of(self, job_uid: str) -> ProfileFacts:
-        """What a job's profile says."""
+        """Return what a job's profile says."""
         return self.profiles.get(job_uid, NO_PROFILE)
 
     def set_profile(self, job_uid: str, facts: ProfileFacts) -> bool:
@@ -317,7 +317,8 @@ class Cluster:
         return ended
 
     def knows_gang_of(self, pod: Pod) -> bool:
-        """Whether the members of the pod's gang are known: from its own list, else from its job.
+        """Return whether the members of the pod's gang are known: from its own list, else from its
+        job.
 
         A pod without a list may be seen before its job is. An unreadable job's gang is the pods
         that exist."""

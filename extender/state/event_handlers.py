@@ -1,4 +1,4 @@
-"""What each event of the watches changes in the planner's state."""
+"""Each event of the watches changes the planner's state."""
 
 import logging
 import threading
@@ -251,7 +251,7 @@ class EventHandlers:
                 self._replace_pod(was, now)
 
     def _set_gangs(self, job: TrainingJob, gangs: Mapping[str, Job | None]) -> None:
-        """What each gang of a job is; none once it is gone or over."""
+        """Record what each gang of a job is; none once it is gone or over."""
         for uid in self._gangs.pop(job.uid, (job.uid,)):
             if uid not in gangs:
                 self.set_job(uid, None)

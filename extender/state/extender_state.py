@@ -48,7 +48,7 @@ _MOST_SEARCHES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateConfig:
-    """How long what is reserved lasts, in seconds; see ``extender.settings``."""
+    """The settings of the state; seconds are those that a reservation lasts."""
 
     scheduler_name: str
     reservation_seconds: float
@@ -178,7 +178,8 @@ class ExtenderState:
             self._pause(replica.job_uid, now, until_asked=False)
 
     def _is_answered_whole(self, replica: ReplicaId) -> bool:
-        """Whether kube-scheduler was answered with a node for every waiting pod of a gang."""
+        """Return whether kube-scheduler was answered with a node for every waiting pod of a
+        gang."""
         pods, assumed = self.cluster.waiting_pods(replica.job_uid), self.reservations.assumed
         return all(each.replica in assumed for each in pods)
 
@@ -317,7 +318,7 @@ class ExtenderState:
             self._pause(job_uid, now, until_asked=True)
 
     def is_shown(self, pod: Pod) -> bool:
-        """Whether the watch shows this pod as a replica of the same job. Needs no lock."""
+        """Return whether the watch shows this pod as a replica of the same job. Needs no lock."""
         known = self.cluster.pods.get(pod.uid)
         return known is not None and known.replica == pod.replica
 
@@ -373,8 +374,8 @@ class ExtenderState:
         return None
 
     def depends_on_own_gang(self, pod: Pod, replica: ReplicaId) -> bool:
-        """Whether a pod's node may be closed to it only until others of its gang are bound: it
-        wants to be beside pods, or spread among them, and not all others are bound."""
+        """Return whether a pod's node may be closed to it only until others of its gang are bound:
+        it wants to be beside pods, or spread among them, and not all others are bound."""
         if pod.rules is None or not (pod.rules.affinity or pod.rules.spread):
             return False
         return any(
@@ -496,8 +497,8 @@ class ExtenderState:
                         self.rescales.settle(search, answer)
 
     def waits_to_lead(self, now: Instant) -> bool:
-        """Whether pods of no job wait until gangs that are bound in part have their room reserved;
-        not for long: this process may never lead."""
+        """Return whether pods of no job wait until gangs that are bound in part have their room
+        reserved; not for long: this process may never lead."""
         if self.unled_since is None:
             self.unled_since = now.monotonic
         return now.monotonic - self.unled_since < MOST_UNLED_SECONDS

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Final
 
 from extender.state.cluster import Cluster, is_waiting
-from extender.state.gang_membership import Known, ObservedGang, observe_gang
+from extender.state.gang_membership import GangContext, ObservedGang, observe_gang
 from extender.state.offers import Offers, asked_as
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
@@ -36,7 +36,7 @@ class QueuedGang:
 
     @cached_property
     def waiting(self) -> WaitingGang:
-        """What decides on its place in the queue.
+        """Return what decides on its place in the queue.
 
         Its wait begins with the last of its pods; the lowest priority of them counts."""
         observed, gang = self.observed, self.observed.gang
@@ -80,7 +80,7 @@ class GangQueue:
         job_uid = pod.replica.job_uid
         others = self._cluster.pods_of(job_uid).values()
         rescale = self._cluster.rescales.get(job_uid)
-        known = Known(
+        known = GangContext(
             self._cluster.jobs.get(job_uid),
             None if rescale is None else rescale.target,
             self._offers.absent(job_uid) if job_uid in self._offers.jobs else {},
@@ -159,7 +159,7 @@ class GangQueue:
         return job_uid in whole_jobs
 
     def is_asked(self, gang: Gang) -> bool:
-        """Whether kube-scheduler has asked about a gang, or need not have."""
+        """Return whether kube-scheduler has asked about a gang, or need not have."""
         job_uid = gang.job_uid
         return job_uid in self.asked or job_uid in self._cluster.rescales or gang.is_in_part
 
@@ -238,7 +238,8 @@ class GangQueue:
         return found
 
     def defers(self, job_uid: str) -> bool:
-        """Whether a gang has changed and is not looked at now: its namespace is over its budget."""
+        """Return whether a gang has changed and is not looked at now: its namespace is over its
+        budget."""
         pod = next(iter(self._cluster.pods_of(job_uid).values()), None)
         return (
             job_uid not in self.cached
@@ -279,7 +280,8 @@ class GangQueue:
         return QueuedGang(observed, self._ran_before(observed))
 
     def _ran_before(self, observed: ObservedGang) -> bool:
-        """Whether the job has run as it waits now, or a part of this very gang has been placed."""
+        """Return whether the job has run as it waits now, or a part of this very gang has been
+        placed."""
         gang, cluster = observed.gang, self._cluster
         if gang.job_uid not in cluster.have_run:
             return False

@@ -69,7 +69,7 @@ class _JobOffers:
 
 
 class Offers:
-    """By job. Not thread-safe; time is an argument (monotonic, in seconds)."""
+    """Kept by job. Not thread-safe; time is an argument (monotonic, in seconds)."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, _JobOffers] = {}
@@ -101,7 +101,8 @@ class Offers:
         return known is not None and known.refusals > 0
 
     def waits(self, job_uid: str) -> bool:
-        """Whether what the job is offered changes so often that it is not planned for a while."""
+        """Return whether what the job is offered changes so often that it is not planned for a
+        while."""
         known = self.jobs.get(job_uid)
         return known is not None and known.waits
 

@@ -71,7 +71,8 @@ class Reservations:
                 self._changed_at[node] = self.changes
 
     def changed_since(self, changes: int) -> dict[str, Resources]:
-        """What is left of the nodes that have changed since there were so many ``changes``."""
+        """Return what is left of the nodes that have changed since there were so many
+        ``changes``."""
         self._collect_changes()
         names, nodes = self._names_changed_since(changes), self._cluster.nodes
         return {node: self._left_cached(node) for node in names if node in nodes}
@@ -86,14 +87,15 @@ class Reservations:
         return {node: self._left_cached(node) for node in self._cluster.nodes}
 
     def read_changes(self) -> dict[str, Resources | None]:
-        """What is left of each node that has changed since the last call; ``None``: it is gone."""
+        """Return what is left of each node that has changed since the last call; ``None``: it is
+        gone."""
         self._collect_changes()
         unread, self._unread = self._unread, set()
         nodes = self._cluster.nodes
         return {node: self._left_cached(node) if node in nodes else None for node in unread}
 
     def own_room(self, gang: Gang) -> dict[str, Resources]:
-        """By node, what is reserved for the gang's own replicas that are not placed."""
+        """Return, by node, what is reserved for the gang's own replicas that are not placed."""
         if not self.ledger.holds(gang.job_uid):
             return {}
         held = self.ledger.of_job(gang.job_uid)
@@ -127,8 +129,8 @@ class Reservations:
         return Capacity(tuple(self._cluster.nodes.values()), left)
 
     def left_to(self, gang: Gang, leaving: ByNode | None = None) -> dict[str, Resources]:
-        """What is left to a gang of the nodes on which that is more than what is left to others:
-        what is reserved for it and what its job leaves."""
+        """Return what is left to a gang of the nodes on which that is more than what is left to
+        others: what is reserved for it and what its job leaves."""
         leaving = leaving or {}
         own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
         kept = self._of_placed(gang)
@@ -145,7 +147,8 @@ class Reservations:
         return [held for held in self.ledger.of_job(gang.job_uid) if held.replica in placed]
 
     def left(self, node: str, besides: str | None = None) -> Resources:
-        """What is free on a node and not reserved, or reserved for the one job ``besides``."""
+        """Return what is free on a node and not reserved, or reserved for the one job
+        ``besides``."""
         return self._cluster.free(node) - self.reserved(node, besides)
 
     def reserved(self, node: str, besides: str | None = None) -> Resources:
@@ -164,7 +167,7 @@ class Reservations:
     def nodes_too_full(
         self, resources: Resources, names: Collection[str], priority: int
     ) -> set[str]:
-        """Of these nodes, those with reservations that leave less than ``resources``.
+        """Return, of these nodes, those with reservations that leave less than ``resources``.
 
         A pod of this ``priority`` may take what is reserved for gangs of a lower one of which no
         pod is placed yet, a system-critical pod what is reserved for any."""
@@ -229,8 +232,8 @@ class Reservations:
         return full
 
     def _left_to(self, priority: int, node: str, priorities: dict[str, int]) -> Resources:
-        """What is left of a node where gangs of a lower priority hold nothing, but for those of
-        which a part is placed: the rest of such a gang would find no room."""
+        """Return what is left of a node where gangs of a lower priority hold nothing, but for those
+        of which a part is placed: the rest of such a gang would find no room."""
         left = self._left_cached(node)
         for job_uid in self.ledger.jobs_on(node):
             if job_uid not in priorities:
@@ -341,7 +344,8 @@ class Reservations:
                 self._held_priorities.pop(held.replica.job_uid, None)
 
     def is_overcommitted(self, node: str) -> bool:
-        """Whether reservations exceed what a node has; what others overcommit does not count."""
+        """Return whether reservations exceed what a node has; what others overcommit does not
+        count."""
         if not self.ledger.held_on(node):
             return False  # as most nodes
         free = self._cluster.free(node) if node in self._cluster.nodes else NONE

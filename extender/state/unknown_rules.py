@@ -39,7 +39,7 @@ class Compared(NamedTuple):
 
 
 class UnknownRules:
-    """By the constraints of pods. Not thread-safe; time is an argument (monotonic, in seconds)."""
+    """Kept by constraints of pods. Not thread-safe; time is an argument (monotonic, in seconds)."""
 
     def __init__(self) -> None:
         self.last: LRUCache[NodeConstraints, Compared] = LRUCache(_MOST)
