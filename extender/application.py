@@ -33,14 +33,14 @@ from extender.notices import (
     unrecognized_notices,
     waiting_notices,
 )
-from extender.parts import Callbacks, Parts
+from extender.parts import Parts
 from extender.placed_gangs import PlacedGangs
-from extender.planner.gang_rests import GangRests
 from extender.preempted_room import STEP_SECONDS, PreemptedRoom
 from extender.requeuer import Requeuer
 from extender.requeues import Requeues
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
+from extender.state.extender_state import Callbacks
 from extender.step_thread import StepThread
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, connect
@@ -97,7 +97,7 @@ class Application:
         self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
         identity = settings.leader_identity or socket.gethostname()
         self._leadership = leadership(
-            self._client, settings.leader_lease, identity, waits=settings.bind_gangs
+            self._client, settings.leader_lease, identity, waits=settings.binds_gangs
         )
         callbacks = Callbacks(
             observe_wait=self.metrics.gang_wait.observe,
@@ -145,7 +145,7 @@ class Application:
         if settings.autoscaler_lease:
             reader = KindOrdersReader(LeaseStore(client, settings.autoscaler_lease).read, state)
             self._threads.append(StepThread("kinds", reader.look, READ_SECONDS))
-        if state.config.bind_gangs:
+        if state.config.binds_gangs:
             parts.gangs.bind_others = self._binding(parts).bind_rest
         verbs = Verbs.of(parts, config.ignored_resources)
         self._endpoints = Endpoints(
@@ -189,36 +189,36 @@ class Application:
 
     def _binding(self, parts: Parts) -> GangBinding:
         return GangBinding(
-            GangRests(parts.state, parts.offers_check),
+            parts.state,
+            parts.offers_check,
             PodBinder(self._client, ANSWER_SECONDS).bind,
             count=lambda outcome: self.metrics.gangs_bound.labels(outcome).inc(),
         )
 
     def _watch_metrics(self) -> None:
-        self.metrics.watch(
-            "reservations", "Replicas with a reservation.", self._state.reservation_count
-        )
+        state, leadership = self._state, self._leadership
+        self.metrics.watch("reservations", "Replicas with a reservation.", state.reservation_count)
         self.metrics.watch(
             "leads",
             "1 while the kube-scheduler beside this process leads, so that plans are made.",
-            lambda: float(self._leadership.leads()),
+            lambda: float(leadership.leads()),
         )
         self.metrics.watch(
             "leader_mismatch",
             "1 while kube-scheduler asks although its Lease names another host: none is planned.",
-            lambda: float(self._leadership.mismatch),
+            lambda: float(leadership.mismatch),
         )
         self.metrics.watch_by(
             "waiting_gangs",
             "Gangs with pods that wait for a node, by what they wait for.",
             "state",
-            lambda: counts_by_state(self._state),
+            lambda: counts_by_state(state),
         )
         self.metrics.watch_by(
             "oldest_wait_seconds",
             "Seconds since the last pod of the gang was created that waits longest, by priority.",
             "priority",
-            lambda: oldest_waits(self._state),
+            lambda: oldest_waits(state),
         )
         self.metrics.watch(
             "cache_age_seconds",

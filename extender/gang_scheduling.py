@@ -167,7 +167,7 @@ class GangScheduling:
     def _may_lose_room(self, job_uid: str, now: Instant) -> bool:
         """Return whether pods of no job may be about to take nodes of a gang not yet begun."""
         state = self._state
-        if not state.config.bind_gangs or state.reservations.is_begun(job_uid):
+        if not state.config.binds_gangs or state.reservations.is_begun(job_uid):
             return False
         nodes = {held.node for held in state.reservations.ledger.of_job(job_uid)}
         return state.unseen.may_take(nodes, now.monotonic)

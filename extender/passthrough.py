@@ -16,7 +16,7 @@ def pass_pod(
 ) -> FilterResult | Wait:
     """Return the offered nodes that a pod of no training job may go to. Needs the lock."""
     kept, taken = state.reservations.nodes_for(pod.resources, names, pod.priority)
-    if state.config.bind_gangs:
+    if state.config.binds_gangs:
         if not state.leads and state.waits_to_lead(now):
             return BEGINS
         # kube-scheduler may not have seen what was just bound to a node, or is about to be.

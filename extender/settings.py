@@ -130,6 +130,11 @@ class Settings(ExtenderConfig):
     log_level: str = "info"
     """debug, info, warning or error."""
 
+    @property
+    def binds_gangs(self) -> bool:
+        """Whether the rest of a gang is bound here; not where another extender is to be asked."""
+        return self.bind_gangs and not self.ignored_resources
+
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Settings from the command line, the environment and the file.

@@ -65,7 +65,7 @@ class PendingPods:
         found = [
             held for held in self._state.reservations.ledger.of_job(job_uid) if held.replica in pods
         ]
-        binds = self._state.config.bind_gangs and self._offers_check.knows_every_rule(job_uid)
+        binds = self._state.config.binds_gangs and self._offers_check.knows_every_rule(job_uid)
         in_group = any(pod.in_group for pod in pods.values())
         pending = [
             PendingPod(

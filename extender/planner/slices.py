@@ -12,7 +12,7 @@ kube-scheduler asks about each of its pods again and again.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from extender.state.extender_state import ExtenderState
@@ -52,20 +52,10 @@ LEAD_SECONDS: Final = 1.0
 class Planner:
     """Over one state, whose lock no caller may hold."""
 
-    def __init__(
-        self,
-        state: ExtenderState,
-        age_limit_seconds: float,
-        *,
-        called_as_follower: Callable[[], None] = lambda: None,
-        count_searches: Callable[[int], object] = lambda _: None,
-    ) -> None:
-        """``called_as_follower`` is called when kube-scheduler asks while the process does not
-        lead: only one that leads asks. ``count_searches`` gets for how many waiting gangs a slice
-        has searched for nodes."""
-        self.state, self._count_searches = state, count_searches
-        self._called_as_follower = called_as_follower
-        self._planning = Planning(state.rule, age_limit_seconds, time.thread_time)
+    def __init__(self, state: ExtenderState) -> None:
+        self.state = state
+        age_limit = state.config.age_limit_seconds
+        self._planning = Planning(state.rule, age_limit, time.thread_time)
         self._one_slice, self._node_generation = threading.Lock(), -1
         self.future_plans: Mapping[str, FuturePlan] = {}
         """By job UID, where the gangs that close nodes will be placed; replaced, never changed."""
@@ -97,7 +87,7 @@ class Planner:
             snapshot = self._snapshot(now)
         # 2. Plans and refusals.
         found = self._planning.plan(snapshot, self, seconds=seconds, last=last)
-        self._count_searches(found.searches)
+        self.state.callbacks.count_searches(found.searches)
         # 3. What still holds.
         with self.state.locked() as now:
             whole = self._commit(snapshot, found, now)
@@ -237,7 +227,7 @@ class Planner:
 
     def notice_lead(self) -> None:
         """kube-scheduler asks, so it seems to lead now."""
-        self._called_as_follower()
+        self.state.callbacks.called_as_follower()
         self.state.changes.notify()
 
     def _begins_to_lead(self) -> bool:

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -26,6 +26,7 @@ from optimus.kube.jobsets import SetShape
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
+from optimus.kube.store import T
 from optimus.kube.times import parse_instant
 from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.volumes import Namespace, StorageClass, Volume, VolumeClaim
@@ -186,24 +187,25 @@ class EventHandlers:
 
     def claim(self, before: VolumeClaim | None, after: VolumeClaim | None) -> None:
         """A persistent volume claim."""
-        if before != after:
-            with self._state.locked():
-                volumes = self._state.cluster.occupancy.volumes
-                self._claims_changed(volumes.set_claim(before, after))
+        self._set_volume(self._state.cluster.occupancy.volumes.set_claim, before, after)
 
     def volume(self, before: Volume | None, after: Volume | None) -> None:
         """A persistent volume."""
-        if before != after:
-            with self._state.locked():
-                volumes = self._state.cluster.occupancy.volumes
-                self._claims_changed(volumes.set_volume(before, after))
+        self._set_volume(self._state.cluster.occupancy.volumes.set_volume, before, after)
 
     def storage_class(self, before: StorageClass | None, after: StorageClass | None) -> None:
         """A storage class."""
+        self._set_volume(self._state.cluster.occupancy.volumes.set_class, before, after)
+
+    def _set_volume(
+        self,
+        record: Callable[[T | None, T | None], set[ClaimName]],
+        before: T | None,
+        after: T | None,
+    ) -> None:
         if before != after:
             with self._state.locked():
-                volumes = self._state.cluster.occupancy.volumes
-                self._claims_changed(volumes.set_class(before, after))
+                self._claims_changed(record(before, after))
 
     def _claims_changed(self, claims: Collection[ClaimName]) -> None:
         """Only gangs that mount one of these claims are looked at again."""

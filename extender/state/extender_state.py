@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from extender.settings import Settings
 from extender.state.cluster import NO_PROFILE, Cluster
 from extender.state.devices import Devices, Name
 from extender.state.future_room import Awaited, FutureRoom
@@ -46,17 +46,20 @@ _MOST_SEARCHES: Final = 3
 """Searches in a row for a rescale's room, where the cluster changes meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateConfig:
-    """The settings of the state; seconds are those that a reservation lasts."""
+class Callbacks(NamedTuple):
+    """Functions that are called to tell others."""
 
-    scheduler_name: str
-    reservation_seconds: float
-    binding_seconds: float
-    exclusion_seconds: float
-    rescale_hold_seconds: float
-    bind_gangs: bool = False
-    check_invariants: bool = False
+    observe_wait: Callable[[float], None] = lambda _: None
+    """Gets how many seconds a gang had waited when all of it was bound."""
+
+    gang_placed: Callable[[Sequence[Pod]], None] = lambda _: None
+    """Gets the pods of a gang when all of them have a node; also when a part was bound anew."""
+
+    called_as_follower: Callable[[], None] = lambda: None
+    """Called when kube-scheduler, which asks only while it leads, asks one that does not."""
+
+    count_searches: Callable[[int], object] = lambda _: None
+    """Gets for how many waiting gangs a slice has searched for nodes."""
 
 
 def read_clocks() -> Instant:
@@ -69,17 +72,12 @@ class ExtenderState:
 
     def __init__(
         self,
-        config: StateConfig,
+        config: Settings,
         rule: GangRule,
-        *,
         clock: Callable[[], Instant] = read_clocks,
-        observe_wait: Callable[[float], None] = lambda _: None,
-        gang_placed: Callable[[Sequence[Pod]], None] = lambda _: None,
+        callbacks: Callbacks = Callbacks(),  # noqa: B008 - it never changes
     ) -> None:
-        """``observe_wait`` gets how many seconds a gang had waited when all of it was bound,
-        ``gang_placed`` its pods; also when a part of it was bound anew."""
-        self.config, self.rule, self.clock = config, rule, clock
-        self._observe_wait, self._gang_placed = observe_wait, gang_placed
+        self.config, self.rule, self.clock, self.callbacks = config, rule, clock, callbacks
         self.lock, self.changes = threading.Lock(), Changes()
         """``changes`` wakes the threads that may have something to plan or to requeue."""
         self.why_too_old: Callable[[], str | None] = lambda: None
@@ -249,10 +247,10 @@ class ExtenderState:
         size = sum(gang_counts(bound[0], self.cluster.jobs.get(job_uid)).values())
         if len(bound) < size:
             return
-        self._gang_placed(bound)
+        self.callbacks.gang_placed(bound)
         if all_waited:
             since = max(pod.created_at for pod in bound)
-            self._observe_wait(max(now.epoch - since, 0.0))
+            self.callbacks.observe_wait(max(now.epoch - since, 0.0))
 
     def no_longer_waits(self, pod: Pod, replica: ReplicaId) -> None:
         """A pod is bound or gone: drop the answers about it."""

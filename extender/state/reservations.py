@@ -131,14 +131,10 @@ class Reservations:
     def left_to(self, gang: Gang, leaving: ByNode | None = None) -> dict[str, Resources]:
         """Return what is left to a gang of the nodes on which that is more than what is left to
         others: what is reserved for it and what its job leaves."""
-        leaving = leaving or {}
-        own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
-        kept = self._of_placed(gang)
+        own, leaving = self.own_room(gang), leaving or {}
         return {
-            node: self.left(node, besides=gang.job_uid)
-            + leaving.get(node, NONE)
-            - total(held.resources for held in kept if held.node == node)
-            for node in own & self._cluster.nodes.keys()
+            node: self._left_cached(node) + own.get(node, NONE) + leaving.get(node, NONE)
+            for node in (own.keys() | leaving.keys()) & self._cluster.nodes.keys()
         }
 
     def _of_placed(self, gang: Gang) -> list[Reservation]:

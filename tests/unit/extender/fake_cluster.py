@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from extender.answers import FilterResult
-from extender.parts import Callbacks, Parts
+from extender.parts import Parts
 from extender.placed_gangs import PlacedGangs
 from extender.prioritize import score_nodes
 from extender.settings import Settings
 from extender.state.cluster import ProfileRescale
+from extender.state.extender_state import Callbacks
 from optimus.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node

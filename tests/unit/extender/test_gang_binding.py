@@ -8,7 +8,6 @@ import pytest
 
 from extender.bindings import Binding as PodAndNode
 from extender.gang_binding import PAUSES, GangBinding
-from extender.planner.gang_rests import GangRests
 from extender.settings import Settings
 from extender.state.unseen_bindings import (
     FRESH_SECONDS,
@@ -42,7 +41,8 @@ class Binding(FakeCluster):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.binder = GangBinding(
-            GangRests(self.state, self.offers_check),
+            self.state,
+            self.offers_check,
             self._bind_all,
             count=self.outcomes.append,
         )

@@ -17,6 +17,7 @@ def test_a_gang_that_is_bound_in_part_keeps_its_room() -> None:
 
 def test_the_first_call_of_a_kube_scheduler_that_begins_to_lead_is_answered() -> None:
     cluster = FakeCluster({"a": 2}, leads=False)
-    cluster.planner._called_as_follower = cluster.leading.begin
+    callbacks = cluster.state.callbacks
+    cluster.state.callbacks = callbacks._replace(called_as_follower=cluster.leading.begin)
     first, *_ = cluster.job("j", 1, 1)
     assert cluster.ask(first).kept == ("a",)

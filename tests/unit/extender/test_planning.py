@@ -72,7 +72,8 @@ def test_the_end_of_a_pod_that_frees_less_than_gangs_lack_costs_no_search(
     for at in range(5):
         cluster.job(f"j{at}", 1, 1 + at, cpu=2)
     counted: list[int] = []
-    cluster.planner._count_searches = counted.append
+    callbacks = cluster.state.callbacks
+    cluster.state.callbacks = callbacks._replace(count_searches=counted.append)
     cluster.plan()
     first = sum(searches.values())
     assert sum(counted) == first == 5
