@@ -7,7 +7,6 @@ Retry-After), nothing is written to any pod.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -62,8 +61,6 @@ class Requeues:
         self._last: dict[str, _Last] = {}
         self._forgot_at = float("-inf")
         self._paused_until = float("-inf")
-        self._throttled_times = 0
-        self._lock = threading.Lock()  # of the two above: writes run on several threads
 
     def is_due(self, write: Requeue, now: float) -> bool:
         """Return whether the limits allow this write now."""
@@ -125,8 +122,6 @@ class Requeues:
     def _record(self, pod: Pod, outcome: Written | Refused, at: float) -> None:
         if isinstance(outcome, Written):
             self._count_write("written")
-            with self._lock:
-                self._throttled_times = 0
             return
         self._count_write(str(outcome.kind))
         # That it was bound, deleted or recreated since it was read is no fault: the watch shows it.
@@ -137,13 +132,8 @@ class Requeues:
         _LOG.log(level, "pod %s/%s: status not written: %s", pod.namespace, pod.name, outcome)
 
     def _pause(self, outcome: Refused, at: float) -> bool:
-        """Stop all writes for Retry-After, and for longer each time; false while paused already."""
-        with self._lock:
-            begins = at >= self._paused_until
-            if begins:
-                self._throttled_times += 1
-            doublings = min(self._throttled_times - 1, 10)  # the power must not grow for ever
-            wait = min(FIRST_SECONDS * 2.0**doublings, LONGEST_SECONDS)
-            wait = max(wait, outcome.retry_after_seconds or 0.0)
-            self._paused_until = max(self._paused_until, at + wait)
-            return begins
+        """Stop all writes for Retry-After, a second at least; false while paused already."""
+        begins = at >= self._paused_until
+        wait = max(outcome.retry_after_seconds or 0.0, FIRST_SECONDS)
+        self._paused_until = max(self._paused_until, at + wait)
+        return begins

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from extender.state.extender_state import ExtenderState
 from extender.state.gang_queue import QueuedGang
+from extender.state.unknown_rules import LAG_SECONDS
 from optimus.kube.pods import Pod
 from optimus.placement.capacity import is_admitted
 from optimus.placement.ledger import Reservation
@@ -83,10 +84,10 @@ class OffersCheck:
         assert pod.replica is not None
         nodes = self._state.cluster.nodes
         own = None if pod.in_group else pod.replica.job_uid
-        seen = self._state.unknown_rules.releases_seen(now.monotonic)
+        seen = now.monotonic - LAG_SECONDS
         for name in sorted(nodes.keys() - names):
             if (
-                self._state.cluster.released_at.get(name, 0) <= seen
+                self._state.cluster.released_at.get(name, seen) <= seen
                 and is_admitted(nodes[name], pod.constraints)
                 and pod.resources.fits_in(self._state.cluster.free(name))
                 and pod.resources.fits_in(self._state.reservations.left(name, besides=own))

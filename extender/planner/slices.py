@@ -83,7 +83,6 @@ class Planner:
         self.state.reserve_for_rescales()
         self._observe_changed()
         with self.state.locked() as now:
-            self.state.unknown_rules.mark(now.monotonic, self.state.cluster.releases)
             snapshot = self._snapshot(now)
         # 2. Plans and refusals.
         found = self._planning.plan(snapshot, self, seconds=seconds, last=last)

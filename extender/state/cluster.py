@@ -97,10 +97,9 @@ class Cluster:
         self.node_generation = 0
         self.changed_nodes: set[str] = set()
         """Nodes that have changed since ``Reservations`` last cleared this."""
-        self.releases = 0
-        """How often a pod has left a node or takes less of it, or is nominated there no longer."""
-        self.released_at: dict[str, int] = {}
-        """By node, the count of ``releases`` after its last."""
+        self.released_at: dict[str, float] = {}
+        """By node, when a pod last left it, took less of it, or was nominated there no longer
+        (monotonic)."""
         self._priorities: dict[str, int] = {}
         self._unreadable_jobs: set[str] = set()
         self._pods_by_job: dict[str, dict[str, Pod]] = {}
@@ -121,29 +120,31 @@ class Cluster:
         self.changed_nodes.add(name)
         return True
 
-    def set_pod(self, before: Pod | None, after: Pod | None) -> None:
-        """Record a pod; ``before`` is what was recorded last, ``None`` on either side: absent."""
+    def set_pod(self, before: Pod | None, after: Pod | None, now: float = float("-inf")) -> None:
+        """Record a pod; ``before`` is what was recorded last, ``None`` on either side: absent.
+        ``now`` is monotonic."""
         self._count_bound(before, after)
         if before is not None:
             self._count_replica(before, -1)
-            self._note_release(before, after)
+            self._note_release(before, after, now)
             self.ending.pop(before.uid, None)
         if after is not None:
             self._count_replica(after, 1)
             if after.leaving and after.replica is not None and after.bound() is not None:
                 self.ending[after.uid] = after
 
-    def _note_release(self, before: Pod, after: Pod | None) -> None:
-        was, now = before.bound(), None if after is None else after.bound()
+    def _note_release(self, before: Pod, after: Pod | None, now: float) -> None:
+        was, bound = before.bound(), None if after is None else after.bound()
         if was is None:
             node = before.nominated_node
             stays = after is not None and node in (None, after.nominated_node, after.node)
         else:
             node = was.node
-            stays = now is not None and now.node == node and was.resources.fits_in(now.resources)
+            stays = (
+                bound is not None and bound.node == node and was.resources.fits_in(bound.resources)
+            )
         if node in self.nodes and not stays:  # anybody may name others, without end
-            self.releases += 1
-            self.released_at[node] = self.releases
+            self.released_at[node] = now
 
     def _count_bound(self, before: Pod | None, after: Pod | None) -> None:
         """Count what a pod takes of its node, and what it means for the rules of others there."""

@@ -144,7 +144,7 @@ class EventHandlers:
             state.unseen.pod_changed(before, after, now.monotonic)
             if not state.leads and before is None and after is not None:
                 self._may_be_passing(after, now.monotonic)
-            state.cluster.set_pod(before, after)
+            state.cluster.set_pod(before, after, now.monotonic)
             if pod.device_claims:
                 takes = after is not None and not after.finished
                 state.settle_claims(state.devices.set_taker(pod, takes=takes))

@@ -405,7 +405,7 @@ class ExtenderState:
         for name in claims:
             before, after = self.devices.settle(name)
             if before != after:
-                self.cluster.set_pod(before, after)
+                self.cluster.set_pod(before, after, self.clock().monotonic)
             if after is not None and after.node is not None and before != after:
                 self.fit_reservations(after.node)
 
