@@ -59,7 +59,7 @@ class GangScheduling:
     def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """Return one of the offered nodes for a pod whose gang has a plan, and none for one that
         waits; for a pod of no training job all nodes with room that is not reserved."""
-        if pod.replica is not None and not self._state.is_shown(pod):
+        if pod.replica is not None:
             self._state.wait_until_shown(pod)
         found = self._look(pod, names)
 

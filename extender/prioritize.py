@@ -16,7 +16,7 @@ from optimus.snapshot import ReplicaId
 
 def score_nodes(parts: Parts, pod: Pod, names: Sequence[str]) -> dict[str, int]:
     """The score of each offered node."""
-    if pod.replica is not None and not parts.state.is_shown(pod):
+    if pod.replica is not None:
         parts.state.wait_until_shown(pod)
     if pod.replica is not None and _wants_plan(parts, pod, pod.replica, names):
         parts.planner.plan_in_call(pod.replica.job_uid, SCORE_SECONDS)

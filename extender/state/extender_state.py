@@ -323,12 +323,14 @@ class ExtenderState:
     def wait_until_shown(self, pod: Pod) -> None:
         """kube-scheduler asks about a pod of a gang, perhaps before the watch here has shown it:
         wait for that, not for long. Callers do not hold the lock."""
-        until = time.monotonic() + UNSEEN_SECONDS
-        while True:
-            count, left = self.changes.count, until - time.monotonic()
-            if self.is_shown(pod) or left <= 0:
+        until, count = time.monotonic() + UNSEEN_SECONDS, -1
+        while not self.is_shown(pod):
+            left = until - time.monotonic()
+            with self.lock:
+                is_foreign = not self.cluster.controls(pod)
+            if is_foreign or left <= 0:
                 return
-            self.changes.wait(count, left)
+            count = self.changes.wait(count, left)
 
     def reservation_for(self, pod: Pod, replica: ReplicaId) -> Reservation | None:
         """The reservation of a pod's replica.
