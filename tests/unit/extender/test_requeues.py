@@ -1,6 +1,5 @@
 """The limits of writes to pods: one a second to each, ever rarer, none while the API throttles."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from extender.requeues import Requeue, Requeues
@@ -62,17 +61,9 @@ def test_the_same_write_is_repeated_at_doubling_intervals() -> None:
 # --- an API server that throttles
 
 
-def throttled(writes: Requeues, times: Iterable[float]) -> None:
-    for index, now in enumerate(times):
-        writes.write_all([Requeue(pod(f"{index} at {now}"), "a")], now)
-
-
-FRESH = Requeue(pod("fresh"), "a")
-
-
 def test_no_pod_is_written_to_for_a_second_after_the_api_server_throttles() -> None:
-    writes = writes_answered(THROTTLED)
-    throttled(writes, (5.0,))
-    assert not writes.is_due(FRESH, 5.9)
-    assert writes.write_all([FRESH], 5.9) == [None]
-    assert writes.is_due(FRESH, 6.1)
+    writes, fresh = writes_answered(THROTTLED), Requeue(pod("fresh"), "a")
+    writes.write_all([ON_A], 5.0)
+    assert not writes.is_due(fresh, 5.9)
+    assert writes.write_all([fresh], 5.9) == [None]
+    assert writes.is_due(fresh, 6.1)
