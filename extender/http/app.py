@@ -94,26 +94,15 @@ class Endpoints:
         self.max_body_bytes, self._inspect = max_body_bytes, inspect
         self._why_too_old = why_too_old
         self._ready = False
+        self._calls = {
+            "filter": (self._filter, wire.filter_error),
+            "prioritize": (self._prioritize, wire.prioritize_error),
+            "preempt": (self._preempt, wire.preempt_error),
+        }
 
-    def filter(self, body: IO[bytes]) -> bytes:
-        """POST /filter."""
-        return self._answer("filter", self._filter, body, wire.filter_error)
-
-    def prioritize(self, body: IO[bytes]) -> bytes:
-        """POST /prioritize."""
-        return self._answer("prioritize", self._prioritize, body, wire.prioritize_error)
-
-    def preempt(self, body: IO[bytes]) -> bytes:
-        """POST /preempt."""
-        return self._answer("preempt", self._preempt, body, wire.preempt_error)
-
-    def _answer(
-        self,
-        verb: str,
-        decide: Callable[[IO[bytes]], bytes],
-        body: IO[bytes],
-        failed: Callable[[str], bytes],
-    ) -> bytes:
+    def call(self, verb: str, body: IO[bytes]) -> bytes:
+        """POST /filter, /prioritize or /preempt."""
+        decide, failed = self._calls[verb]
         began = time.perf_counter()
         error = None
         try:
@@ -241,13 +230,9 @@ class RoutedApp:
 
 def create_app(endpoints: Endpoints) -> RoutedApp:
     """The application for kube-scheduler and for local monitoring."""
-    verbs = {
-        "/filter": endpoints.filter,
-        "/prioritize": endpoints.prioritize,
-        "/preempt": endpoints.preempt,
-    }
     routes: dict[Route, Handler] = {
-        ("POST", path): partial(_call, verb) for path, verb in verbs.items()
+        ("POST", f"/{verb}"): partial(_call, endpoints, verb)
+        for verb in ("filter", "prioritize", "preempt")
     }
     routes |= {("GET", "/inspect"): endpoints.inspect, **_health_routes(endpoints)}
     *most, last = (f"{method} {path}" for method, path in routes)
@@ -267,5 +252,5 @@ def _health_routes(endpoints: Endpoints) -> dict[Route, Handler]:
     }
 
 
-def _call(verb: Callable[[IO[bytes]], bytes], environ: WSGIEnvironment) -> HttpAnswer:
-    return HttpAnswer(verb(get_input_stream(environ)))
+def _call(endpoints: Endpoints, verb: str, environ: WSGIEnvironment) -> HttpAnswer:
+    return HttpAnswer(endpoints.call(verb, get_input_stream(environ)))
