@@ -470,16 +470,9 @@ class ExtenderState:
         self.job_changed(job_uid)
         self.changes.notify()
 
-    def update_rescales(self, now: Instant) -> None:
-        """Reserve capacity for the target counts of every job that is being rescaled.
-
-        Only the leader does, and on caches that are recent:
-        what is reserved is answered."""
-        if self.rescales.update(now.monotonic, reserve=self.may_plan()):
-            self.changes.notify()
-
     def reserve_for_rescales(self) -> None:
-        """The same as ``update_rescales``, with the searches outside the lock."""
+        """Reserve capacity for the target counts of every job that is being rescaled: only the
+        leader does, on caches that are recent. The searches need no lock."""
         with self.locked() as now:
             if self.rescales.follow(now.monotonic):
                 self.changes.notify()
