@@ -19,6 +19,7 @@ from itertools import product
 from typing import Final
 
 from benchmarks.simulated_gains import OURS, Setting
+from benchmarks.virtual_pairs import seeds_of
 from optimus.simulator.presets import FIXED
 from optimus.simulator.summary import Estimate
 from optimus.simulator.user_counts import UserCounts
@@ -92,12 +93,6 @@ def summary(found: Sequence[SeedResult]) -> Summary:
 
 def _late_fraction(ratios: Sequence[float]) -> float:
     return sum(each > LATE for each in ratios) / len(ratios)
-
-
-def seeds_of(text: str) -> list[int]:
-    """``401-406`` or ``7``; raises ``ValueError`` for anything else."""
-    first, _, last = text.partition("-")
-    return list(range(int(first), int(last or first) + 1))
 
 
 def main() -> None:

@@ -329,7 +329,7 @@ def _saving_event(state: JobState, start: RunStart | None, *, trusted: bool) -> 
 
 def _slow_stop_event(job: TrainingJob, end: End) -> JobEvent | None:
     """A warning where some of the job's pods took their whole grace period to end."""
-    periods = [pod.spec.termination_grace_period_seconds for pod in job.templates.values()]
+    periods = [template.grace_seconds for template in job.templates.values()]
     seconds = max((_DEFAULT_GRACE_SECONDS if each is None else each for each in periods), default=0)
     if not seconds or end.stop_seconds is None or end.stop_seconds < seconds:
         return None

@@ -16,17 +16,15 @@ chooses the counts of one pool.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from optimus.allocation.problem import Allocation, AllocationProblem
 from optimus.jobs import Counts
-from optimus.models.forecast import Forecast
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import NONE, Resources
 
-_NO_FORECASTS: Final[Mapping[str, Forecast]] = MappingProxyType({})
-_NO_SECONDS: Final[Mapping[str, float]] = MappingProxyType({})
+if TYPE_CHECKING:  # loaded where something is fitted
+    from optimus.models.forecast import Forecast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ class Service:
 
     seconds: float = 0.0
     """For which it held nodes."""
-    by_kind: Mapping[str, float] = field(default_factory=lambda: _NO_SECONDS)
+    by_kind: Mapping[str, float] = field(default_factory=dict)
     """The seconds on each kind of nodes, divided by its workers where they are on several."""
 
     def since(self, mark: Mapping[str, float], kind: str) -> float:
@@ -94,7 +92,7 @@ class JobAccount:
     received: Service = field(default_factory=Service)
     holds: Holding | None = None
     progress: TrainingProgress = NOTHING
-    forecasts: Mapping[str, Forecast] = field(default_factory=lambda: _NO_FORECASTS)
+    forecasts: Mapping[str, "Forecast"] = field(default_factory=dict)
     """By kind of nodes, where it is known what the kind means for the job."""
 
 
@@ -111,7 +109,7 @@ class KindCapacity:
     """Of those that take new pods."""
     price: float = 1.0
     """What a node costs in an hour, by ``NODE_PRICE_LABEL``; 1 where that is not known."""
-    sizes: Mapping[Resources, int] = field(default_factory=lambda: MappingProxyType({}))
+    sizes: Mapping[Resources, int] = field(default_factory=dict)
     """By what one of those has, their number; none where only the sum is known."""
 
     def holds(self, replica: Resources, count: int) -> bool:
@@ -141,7 +139,7 @@ class ClusterProblem:
 
     at: float
     pools: tuple[PoolProblem, ...]
-    accounts: Mapping[str, JobAccount] = field(default_factory=lambda: MappingProxyType({}))
+    accounts: Mapping[str, JobAccount] = field(default_factory=dict)
     round_seconds: float = 360.0
     """From one question to the next. Default: the rounds of Gavel."""
 
@@ -201,7 +199,7 @@ class PolicyMemory:
 
     policy: str = ""
     version: int = 0
-    data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> str:
         """The memory as text; raises ``TypeError`` or ``ValueError`` where it is no plain data."""

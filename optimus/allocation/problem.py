@@ -18,18 +18,20 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median_low
 from types import MappingProxyType
-from typing import Any, Final, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.allocation.deadline import Deadline
 from optimus.allocation.fairness import JobObjective
 from optimus.allocation.quota_demands import QuotaDemands
 from optimus.jobs import NO_COUNTS, Counts, Job
-from optimus.models.forecast import Forecast
 from optimus.quotas import Quota
 from optimus.resources import LARGEST_TASK, LARGEST_TOTAL, NONE, Resources, bounded, total
+
+if TYPE_CHECKING:  # loaded where something is fitted
+    from optimus.allocation.deadline import Deadline
+    from optimus.models.forecast import Forecast
 
 _MAX_FAILURES: Final = 8
 _KEPT_SECONDS: Final = 86_400.0
@@ -133,12 +135,12 @@ class Candidate:
     """
 
     job: Job
-    forecast: Forecast
+    forecast: "Forecast"
     running: bool = False
     holds: Counts | None = None
     objective: JobObjective | None = None
     """What its remaining time costs; without one it costs its seconds."""
-    deadline: Deadline | None = None
+    deadline: "Deadline | None" = None
     limited: str = ""
     """Until when the job's bounds are narrower here than its user's, for a sentence."""
 
@@ -484,7 +486,7 @@ class Stackable(Protocol):
 
 
 def remaining_seconds(
-    forecasts: Sequence[Forecast], ps: Counted, workers: Counted
+    forecasts: Sequence["Forecast"], ps: Counted, workers: Counted
 ) -> RemainingSeconds:
     """The forecasts as one; no row is asked below its ``ps`` and ``workers``.
 
@@ -503,7 +505,7 @@ def remaining_seconds(
 class Grids:
     """A grid of seconds per forecast, all in one array: that of row i begins at ``_begin[i]``."""
 
-    def __init__(self, forecasts: Sequence[Forecast], ps: Counted, workers: Counted) -> None:
+    def __init__(self, forecasts: Sequence["Forecast"], ps: Counted, workers: Counted) -> None:
         self._forecasts = forecasts
         self._ps, self._workers = ps, workers
         self._height = np.full(len(forecasts), _FIRST_SIDE, dtype=np.int64)

@@ -57,6 +57,7 @@ def answer_of(view: "ClusterJob") -> Answer:
     in_epochs = found is not None and found.remaining_epochs is not None
     value = {
         **view.value(),
+        "end": view.fitted_end and view.fitted_end.value(),
         "unit": None if found is None else ("epochs" if in_epochs else "steps"),
         "predicted": until and round(until.point, 3),
         "low": until and round(until.low, 3),
@@ -93,9 +94,10 @@ def _lines(view: "ClusterJob", found: "Forecast | None", in_epochs: bool) -> Ite
     elif found is not None and found.time_to_goal is not None:
         unit = "epochs" if in_epochs else "steps"
         yield f"{_expected(found.time_to_goal, unit)}{_done(view)}"
-    if view.end is not None:
-        left = max(view.end.at - view.now, 0.0)
-        yield f"at {view.size}: {view.end.text(view.now)} UTC, in {duration(left)}"
+    end = view.fitted_end
+    if end is not None:
+        left = max(end.at - view.now, 0.0)
+        yield f"at {view.size}: {end.text(view.now)} UTC, in {duration(left)}"
         if found is not None and view.job is not None and not found.goal_met:
             ps, workers = view.job.counts
             late = view.forecast_at + float(found.late_seconds(ps, workers))

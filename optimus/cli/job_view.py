@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # loaded where a profile stores training: they take as long a
     from optimus.kube.job_facts import JobSource
     from optimus.kube.profile_codec import Learned
     from optimus.lifecycle import JobRecord
-    from optimus.models.forecast import Forecast, TimeLeft
+    from optimus.models.forecast import Forecast
 
 NOT_MANAGED = "NotManaged"
 """Shown for the phase of a job without a goal, which is only placed."""
@@ -81,8 +81,6 @@ class ClusterJob:
     now: float
     profile_was_read: bool = True
     """Whether ``None`` for the profile means that there is none."""
-    reads_state: bool = True
-    """Whether the stored training is read and fitted: of one job, and not of each in a list."""
     failure: str = ""
     """Why its pods do not run as they should, by their status."""
 
@@ -164,7 +162,7 @@ class ClusterJob:
     @cached_property
     def learned(self) -> "Learned | None":
         """What its profile stores of its training."""
-        if self.job is None or self.status.state is None or not self.reads_state:
+        if self.job is None or self.status.state is None:
             return None
         from optimus.kube.profile_codec import learned
 
@@ -187,33 +185,38 @@ class ClusterJob:
         newest = max((sample.at for sample in samples), default=0.0)
         return max(newest, instant_of(self.status.decided_at) or 0.0) or self.now
 
-    @cached_property
+    @property
+    def trains(self) -> bool:
+        """Whether the job goes on, so that its goal is to be met."""
+        phase = self.status.phase
+        return phase is not None and phase not in _NO_END and not self.is_over
+
+    @property
     def end(self) -> ExpectedEnd | None:
-        """When its goal is expected to be met at its present counts; ``None`` where that is not
-        known, or has passed."""
-        found = self._expected_end()
-        return found if found is not None and found.at > self.now else None
-
-    def _expected_end(self) -> ExpectedEnd | None:
-        status, job = self.status, self.job
-        if status.phase is None or status.phase in _NO_END or self.is_over or job is None:
+        """When its goal is expected to be met at its present counts, as its profile says; ``None``
+        where that is not known, or has passed."""
+        status, decided_at = self.status, instant_of(self.status.decided_at)
+        if not self.trains or status.remaining_seconds is None or decided_at is None:
             return None
-        left = self._left(job)
-        if left is not None:
-            since = self.forecast_at
-            unlikely = "" if isinstance(self.forecast, NotReady | None) else self.forecast.unlikely
-            return ExpectedEnd(since + left.median, since + left.low, since + left.high, unlikely)
-        decided_at = instant_of(status.decided_at)
-        if status.remaining_seconds is None or decided_at is None:
-            return None
-        return ExpectedEnd(decided_at + status.remaining_seconds)
+        at = decided_at + status.remaining_seconds
+        told = (each.message for each in status.conditions if each.reason == "GoalUnlikely")
+        unlikely = next(told, "").partition(";")[0]
+        return ExpectedEnd(at, unlikely=unlikely) if at > self.now else None
 
-    def _left(self, job: Job) -> "TimeLeft | None":
-        if self.status.earlier_runs or isinstance(self.forecast, NotReady | None):
-            return None  # the profile's figure rests on runs of other jobs, too
+    @cached_property
+    def fitted_end(self) -> ExpectedEnd | None:
+        """The same with the interval that its own losses and speeds give, where they do."""
+        found, job = self.forecast, self.job
+        # With earlier runs the profile's figure rests on runs of other jobs, too.
+        is_own = self.trains and not self.status.earlier_runs
+        if not is_own or job is None or isinstance(found, NotReady | None):
+            return self.end
         from optimus.models.forecast import time_left
 
-        return time_left(self.forecast, job.counts)
+        left, since = time_left(found, job.counts), self.forecast_at
+        if left is None or since + left.median <= self.now:
+            return None if left else self.end
+        return ExpectedEnd(since + left.median, since + left.low, since + left.high, found.unlikely)
 
     def value(self) -> dict[str, object]:
         """One job of a list, for programs."""

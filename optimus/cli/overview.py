@@ -32,7 +32,7 @@ def views_of(found: "JobList") -> "list[ClusterJob]":
 
     views = [
         ClusterJob(
-            each.job, each.profile, each.held, found.now, each.profile_was_read, False, each.failure
+            each.job, each.profile, each.held, found.now, each.profile_was_read, each.failure
         )
         for each in found.jobs
     ]

@@ -15,8 +15,9 @@ from optimus.times import clock, duration
 
 if TYPE_CHECKING:
     from optimus.cli.job_view import ClusterJob
-    from optimus.kube.job_facts import JobFacts, PodFacts
+    from optimus.kube.job_facts import JobFacts
     from optimus.kube.job_list import JobList
+    from optimus.kube.pods import Pod
     from optimus.progress.types import SpeedSample
     from optimus.resources import Resources
 
@@ -193,10 +194,11 @@ def _training(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         yield "loss", f"{status.loss:.4g}{'' if status.metric else done}"
     if status.steps_per_second is not None:
         yield "speed", f"{status.steps_per_second:.4g} steps/s"
+    has_none = status.remaining_seconds is None and not view.is_over
     if view.end is not None:
         left = max(view.end.at - view.now, 0.0)
         yield "end", f"{view.end.text(view.now)} UTC, in {duration(left)}"
-    elif isinstance(view.forecast, NotReady) and not view.is_over:
+    elif has_none and isinstance(view.forecast, NotReady):
         yield "end", f"not known: {view.forecast}"
     if status.declared_end:
         yield "declared", status.declared_end
@@ -232,10 +234,10 @@ def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         yield "saves on stop", status.saves_on_stop
 
 
-def _pods(view: "ClusterJob", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, str]]:
+def _pods(view: "ClusterJob", pods: "Sequence[Pod]") -> Iterator[tuple[str, str]]:
     from optimus.resources import amounts_text
 
-    own = [each.pod for each in pods if not each.pod.finished]
+    own = [each for each in pods if not each.finished]
     nodes = {pod.node for pod in own if pod.node is not None}
     if own and view.held is not None:
         where = "1 node" if len(nodes) == 1 else f"{len(nodes) or 'no'} nodes"
@@ -243,10 +245,10 @@ def _pods(view: "ClusterJob", pods: "Sequence[PodFacts]") -> Iterator[tuple[str,
         yield "holds", f"{amounts_text(view.held)}: {placed}"
 
 
-def _held(pods: "Sequence[PodFacts]") -> "Resources":
+def _held(pods: "Sequence[Pod]") -> "Resources":
     from optimus.resources import total
 
-    return total(pod.pod.resources for pod in pods if pod.pod.bound() is not None)
+    return total(pod.resources for pod in pods if pod.bound() is not None)
 
 
 def _rescale_value(view: "ClusterJob") -> dict[str, object] | None:

@@ -21,8 +21,9 @@ from optimus.cli.table import table
 from optimus.times import clock, duration
 
 if TYPE_CHECKING:  # loaded only by this command: it needs the packages of the extra "cluster"
-    from optimus.kube.job_facts import EventFacts, JobFacts, PodFacts
+    from optimus.kube.job_facts import EventFacts, JobFacts
     from optimus.kube.logs import LogSource
+    from optimus.kube.pods import Pod
 
 _INSPECT_SECONDS: Final = 5.0
 _MOST_EVENTS: Final = 5
@@ -74,7 +75,7 @@ def _with_last_words(facts: "JobFacts", client: "LogSource") -> "JobFacts":
     from optimus.kube.pod_failures import LAST_LINES, worst_first
     from optimus.kube.results import Refused
 
-    for pod in worst_first(each.pod for each in facts.pods if each.pod.has_failed)[:1]:
+    for pod in worst_first(each for each in facts.pods if each.has_failed)[:1]:
         if pod.container.error and pod.container.started_at is None:
             found = LogReader(client).read(pod, last_lines=LAST_LINES)
             if not isinstance(found, Refused):
@@ -156,11 +157,11 @@ class Explanation:
 
 def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explanation:
     """Why the job does not run, from what the API server says, and the extender where asked."""
-    pods = [pod for pod in facts.pods if not pod.pod.leaving and not pod.pod.finished]
-    waits = [each for each in pods if each.pod.node is None]
+    pods = [pod for pod in facts.pods if not pod.leaving and not pod.finished]
+    waits = [each for each in pods if each.node is None]
     roles = _roles(facts, pods)
     state, headline, advice = _diagnosis(facts, pods, waits, roles)
-    since = max((wait.pod.created_at for wait in waits), default=None)
+    since = max((wait.created_at for wait in waits), default=None)
     waited = None if since is None else max(facts.now - since, 0.0)
     lines = [*_lines(facts, waits, waited), *_queue_lines(queue, facts.now)]
     return Explanation(
@@ -171,10 +172,10 @@ def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explan
         lines=lines,
         advice=advice,
         pods={
-            each.pod.name: {
-                "node": each.pod.node,
-                "nominated": each.pod.nominated_node,
-                "reason": each.refusal or each.pod.container.stopped or each.pod.container.error,
+            each.name: {
+                "node": each.node,
+                "nominated": each.nominated_node,
+                "reason": each.refusal or each.container.stopped or each.container.error,
             }
             for each in facts.pods
         },
@@ -183,12 +184,12 @@ def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explan
     )
 
 
-def _roles(facts: "JobFacts", pods: Sequence["PodFacts"]) -> list[tuple[str, int, int, int, int]]:
+def _roles(facts: "JobFacts", pods: Sequence["Pod"]) -> list[tuple[str, int, int, int, int]]:
     if not facts.pods_were_read:
         return []
     found = []
     for role, expected in facts.expected().items():
-        own = [pod.pod for pod in pods if pod.pod.replica and pod.pod.replica.role is role]
+        own = [pod for pod in pods if pod.replica and pod.replica.role is role]
         gated = sum(bool(each.gates) for each in own)
         found.append((str(role), expected, len(own), gated, sum(bool(each.node) for each in own)))
     return found
@@ -196,8 +197,8 @@ def _roles(facts: "JobFacts", pods: Sequence["PodFacts"]) -> list[tuple[str, int
 
 def _diagnosis(
     facts: "JobFacts",
-    pods: Sequence["PodFacts"],
-    waits: Sequence["PodFacts"],
+    pods: Sequence["Pod"],
+    waits: Sequence["Pod"],
     roles: Sequence[tuple[str, int, int, int, int]],
 ) -> tuple[str, str, list[str]]:
     """The state in a word, the headline, and advice."""
@@ -213,7 +214,7 @@ def _diagnosis(
     if len(pods) < expected:
         headline = f"is not whole: {expected - len(pods)} of {expected} pods do not exist"
         return "incomplete", headline, _advice_on_missing(facts)
-    gates = sorted({gate for wait in waits for gate in wait.pod.gates})
+    gates = sorted({gate for wait in waits for gate in wait.gates})
     if gates:
         advice = [
             (
@@ -230,11 +231,11 @@ def _diagnosis(
     return _with_nodes(pods)
 
 
-def _with_nodes(pods: Sequence["PodFacts"]) -> tuple[str, str, list[str]]:
+def _with_nodes(pods: Sequence["Pod"]) -> tuple[str, str, list[str]]:
     """Of a job of which all pods have a node."""
     if not pods:
         return "ended", "has no pod that has not ended", []
-    if not all(each.pod.running for each in pods):
+    if not all(each.running for each in pods):
         return "starting", "has its nodes; its containers are starting", []
     have = "its pod has" if len(pods) == 1 else f"all {len(pods)} pods have"
     return "running", f"runs: {have} a node", []
@@ -301,9 +302,9 @@ def _advice_on_missing(facts: "JobFacts") -> list[str]:
     return [*(f"{each.reason}: {each.message}" for each in failed), *advice]
 
 
-def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[str]:
+def _advice_on_waiting(facts: "JobFacts", waits: Sequence["Pod"]) -> list[str]:
     job = facts.job
-    others = sorted({wait.pod.scheduler_name for wait in waits} - {_SCHEDULER})
+    others = sorted({wait.scheduler_name for wait in waits} - {_SCHEDULER})
     if others:
         return [
             (
@@ -315,7 +316,7 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
     event = _waiting_event(facts)
     if event is None:
         if any(each.refusal for each in waits):
-            return [f"kubectl describe pod {waits[0].pod.name} -n {job.namespace} says more"]
+            return [f"kubectl describe pod {waits[0].name} -n {job.namespace} says more"]
         if not facts.events_were_read:
             return []
         return [
@@ -324,7 +325,7 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
                 " optimus-system get pods)"
             )
         ]
-    return _advice_on_wait(event, waits[0].pod.name, job.namespace)
+    return _advice_on_wait(event, waits[0].name, job.namespace)
 
 
 def _advice_on_wait(event: "EventFacts", pod: str, namespace: str) -> list[str]:
@@ -380,7 +381,7 @@ def _waiting_event(facts: "JobFacts") -> "EventFacts | None":
 
 
 def _lines(
-    facts: "JobFacts", waits: Sequence["PodFacts"], waited: float | None
+    facts: "JobFacts", waits: Sequence["Pod"], waited: float | None
 ) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
     event = _waiting_event(facts) if waits else None

@@ -1,39 +1,26 @@
-"""What jobs take of the ResourceQuotas of their namespaces, and their priority.
-
-Both are worked out from a job's template, before its pods exist. What other admission plugins and
-policies make of a pod is not: a rescale whose pods they refuse is rolled back.
-"""
+"""Quotas and priorities of jobs, worked out from their templates, before their pods exist. What
+other admission plugins and policies make of a pod is not: a rescale whose pods they refuse is
+rolled back."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from optimus.jobs import Job, Role
-from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
-from optimus.kube.podspec import Template, limits_of, requests_of
+from optimus.kube.podspec import Template
 from optimus.kube.quotas import PriorityClass, ResourceQuota
 from optimus.kube.training_jobs import TrainingJob
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import NONE, PODS, Resources, total
 
 
-@lru_cache(maxsize=4096)
-def _amounts(template: Template) -> tuple[Resources, Resources]:
-    """Return what a pod of this template requests, and its limits."""
-    try:
-        return requests_of(template.spec), limits_of(template.spec)
-    except Malformed:
-        return NONE, NONE
-
-
 def _taken(limited: Iterable[str], template: Template) -> Resources:
     """Return what one pod of a template takes of what a quota limits."""
-    requests, limits = _amounts(template)
     amounts = {}
     for name in limited:
         kind, _, resource = name.partition(".")
-        amounts[name] = 1 if name == PODS else (limits if kind == "limits" else requests)[resource]
+        of = template.limits if kind == "limits" else template.requests
+        amounts[name] = 1 if name == PODS else of[resource]
     return Resources(amounts)
 
 
@@ -123,7 +110,7 @@ def _priority(
     """The lowest priority of the job's templates, and its class."""
     found = []
     for template in job.templates.values():
-        name = template.spec.priority_class_name or default[1]
+        name = template.priority_class or default[1]
         known = classes.get(name)
         found.append((0 if known is None else known.value, name))
     return min(found, default=(0, ""))

@@ -1,7 +1,7 @@
 """Annotations under ``optimus.dl/``: values are checked, each bad one gets a sentence."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
@@ -26,6 +26,7 @@ from optimus.jobs import (
 )
 from optimus.kube.contract import GROUP, Annotation
 from optimus.kube.errors import Malformed
+from optimus.kube.job_kinds import MOST_REPLICAS
 from optimus.kube.times import parse_instant
 from optimus.progress.patterns import InvalidPattern, compile_pattern
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
@@ -36,7 +37,6 @@ _UNEVENNESS: Final = re.compile(
     r"[1-9][0-9]?(\.[0-9]{1,3})?(, ?[1-9][0-9]?(\.[0-9]{1,3})?){0,63}", re.ASCII
 )
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_LARGEST_COUNT: Final = 10_000
 _LONGEST_INSTANT: Final = 64
 _LONGEST_NUMBER: Final = 39
 _MOST_UNKNOWN: Final = 10
@@ -46,7 +46,7 @@ _KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if n
 
 
 class _LearningRateScaling(StrEnum):
-    """How the learning rate follows the batch of the job: in proportion to it."""
+    """The ways in which the learning rate may follow the batch of the job: in proportion to it."""
 
     LINEAR = "linear"
 
@@ -65,7 +65,7 @@ class AnnotationProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What a job's annotations ask for. What is not annotated has its default."""
+    """The options that a job's annotations set. One that is not annotated has its default."""
 
     goal: Goal | None = None
     finish_by: float | None = None
@@ -87,16 +87,6 @@ class JobOptions:
     checkpoint_format: str | None = None
 
 
-GOALS: Final = (
-    Annotation.TARGET_LOSS,
-    Annotation.TARGET,
-    Annotation.CONVERGENCE_THRESHOLD,
-    Annotation.TARGET_EPOCHS,
-    Annotation.TARGET_STEPS,
-)
-"""One of these turns management on."""
-
-
 def asks_for_management(annotations: Mapping[str, str]) -> bool:
     """Return whether the user wants the job managed, even if a value cannot be used."""
     return any(goal in annotations for goal in GOALS)
@@ -114,26 +104,27 @@ class ReadOptions(NamedTuple):
 
 def read_options(annotations: Mapping[str, str]) -> ReadOptions:
     """Return what the annotations ask for."""
-    reader = _AnnotationReader(annotations)
+    reader = _Reader(annotations)
+    read = reader.read
     options = JobOptions(
-        goal=reader.goal(),
-        finish_by=reader.deadline(),
-        bounds=reader.bounds(),
-        mode=reader.choice(Annotation.TRAINING_MODE, TrainingMode),
-        batch=reader.batch(),
-        steps_per_epoch=reader.positive(Annotation.STEPS_PER_EPOCH),
-        ps_unevenness=reader.unevenness(),
-        at_target=reader.choice(Annotation.AT_TARGET, AtTarget),
-        rescale=reader.choice(Annotation.RESCALE, RescaleRule) or RescaleRule.CHECKPOINT,
-        saves_on_stop=reader.stated(Annotation.SAVES_ON_STOP),
-        manage=reader.choice(Annotation.MANAGE, Manage) or Manage.AUTO,
-        paused=reader.flag(Annotation.PAUSE),
-        workload=reader.name(Annotation.WORKLOAD),
-        chief_trains=reader.flag(Annotation.CHIEF_TRAINS),
-        lr_schedule=reader.schedule(),
-        loss_metric=reader.text(Annotation.LOSS_METRIC),
-        metrics_format=reader.pattern(Annotation.METRICS_FORMAT, groups=2),
-        checkpoint_format=reader.pattern(Annotation.CHECKPOINT_FORMAT, groups=0),
+        goal=_goal(reader),
+        finish_by=_deadline(reader),
+        bounds=_bounds(reader),
+        mode=read(Annotation.TRAINING_MODE, _choice(TrainingMode)),
+        batch=_batch(reader),
+        steps_per_epoch=read(Annotation.STEPS_PER_EPOCH, _positive),
+        ps_unevenness=read(Annotation.PS_UNEVENNESS, _unevenness) or (),
+        at_target=read(Annotation.AT_TARGET, _choice(AtTarget)),
+        rescale=read(Annotation.RESCALE, _choice(RescaleRule)) or RescaleRule.CHECKPOINT,
+        saves_on_stop=read(Annotation.SAVES_ON_STOP, _truth),
+        manage=read(Annotation.MANAGE, _choice(Manage)) or Manage.AUTO,
+        paused=read(Annotation.PAUSE, _truth) or False,
+        workload=read(Annotation.WORKLOAD, _name),
+        chief_trains=read(Annotation.CHIEF_TRAINS, _truth) or False,
+        lr_schedule=read(Annotation.LR_SCHEDULE, _schedule, ignores=True),
+        loss_metric=read(Annotation.LOSS_METRIC, _text),
+        metrics_format=read(Annotation.METRICS_FORMAT, _pattern(groups=2)),
+        checkpoint_format=read(Annotation.CHECKPOINT_FORMAT, _pattern(groups=0)),
     )
     return ReadOptions(options, tuple(reader.problems), tuple(reader.ignored))
 
@@ -152,189 +143,191 @@ def _suggestion(name: str) -> str:
     return "unknown annotation" + (f"; did you mean {close[0]}?" if close else "")
 
 
+_Value = TypeVar("_Value")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
-class _AnnotationReader:
+class _Reader:
     """Reads one job's annotations and collects the problems."""
 
     def __init__(self, annotations: Mapping[str, str]) -> None:
-        self._annotations = annotations
+        self.annotations = annotations
         self.problems: list[AnnotationProblem] = []
         self.ignored: list[AnnotationProblem] = []
 
-    def refuse(self, annotation: str, right: str) -> None:
-        self.problems.append(AnnotationProblem(annotation, self._annotations[annotation], right))
-
-    def refuse_second(self, annotation: str, first: str) -> None:
-        self.refuse(annotation, f"write either it or {first}, not both")
-
-    def number(self, annotation: str) -> float | None:
-        text = self._annotations.get(annotation, "").strip()
-        if annotation not in self._annotations:
+    def read(
+        self, annotation: str, parse: Callable[[str], _Value], *, ignores: bool = False
+    ) -> _Value | None:
+        """The value; ``None`` where there is none, or where ``parse`` raises a ValueError that says
+        what is expected. A wrong one ``ignores`` does not keep the job from being managed."""
+        text = self.annotations.get(annotation)
+        try:
+            return None if text is None else parse(text)
+        except ValueError as error:
+            found = self.ignored if ignores else self.problems
+            found.append(AnnotationProblem(annotation, text or "", str(error)))
             return None
-        if not (len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text)):
-            self.refuse(annotation, "a number such as 0.25 is expected")
-            return None
-        return float(text)
 
-    def positive(self, annotation: str) -> float | None:
-        value = self.number(annotation)
-        if value is not None and value <= 0:
-            self.refuse(annotation, "a number above 0 is expected")
-            return None
+    def refuse(self, annotation: str, expected: str) -> None:
+        text = self.annotations[annotation]
+        self.problems.append(AnnotationProblem(annotation, text, expected))
+
+
+# --- one value; each raises a ValueError that says what is expected
+
+
+def _checked(
+    parse: Callable[[str], _Value], accepts: Callable[[_Value], object], expected: str
+) -> Callable[[str], _Value]:
+    def checked(text: str) -> _Value:
+        value = parse(text)
+        if not accepts(value):
+            raise ValueError(expected)
         return value
 
-    def count(self, annotation: str, largest: int = _LARGEST_COUNT) -> int | None:
-        if annotation not in self._annotations:
-            return None
-        text = self._annotations[annotation].strip()
+    return checked
+
+
+def _number(text: str) -> float:
+    text = text.strip()
+    if not (len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text)):
+        raise ValueError("a number such as 0.25 is expected")
+    return float(text)
+
+
+_positive = _checked(_number, lambda value: value > 0, "a number above 0 is expected")
+_fraction = _checked(
+    _positive, lambda value: value < 1, "a fraction below 1, such as 0.02, is expected"
+)
+_text = _checked(
+    str.strip, lambda text: 1 <= len(text) <= 100, "a name of 1 to 100 characters is expected"
+)
+_name = _checked(
+    _text,
+    _NAME.fullmatch,
+    "a name of lower-case letters, digits and inner dashes would be right, such as resnet-50",
+)
+
+
+def _count(most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        text = text.strip()
         value = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
-        if not 1 <= value <= largest:
-            self.refuse(annotation, f"a whole number from 1 to {largest} is expected")
-            return None
+        if not 1 <= value <= most:
+            raise ValueError(f"a whole number from 1 to {most} is expected")
         return value
 
-    def unevenness(self) -> tuple[float, ...]:
-        text = self._annotations.get(Annotation.PS_UNEVENNESS)
-        if text is None:
-            return ()
-        if not _UNEVENNESS.fullmatch(text.strip()):
-            expected = "up to 64 numbers such as 1, 1.24, 1.31, of 1, 2, 3 PSs, are expected"
-            self.refuse(Annotation.PS_UNEVENNESS, expected)
-            return ()
-        return tuple(map(float, text.split(",")))
+    return parse
 
-    def choice(self, annotation: str, choices: type[_Choice]) -> _Choice | None:
-        if annotation not in self._annotations:
-            return None
+
+def _unevenness(text: str) -> tuple[float, ...]:
+    if not _UNEVENNESS.fullmatch(text.strip()):
+        raise ValueError("up to 64 numbers such as 1, 1.24, 1.31, of 1, 2, 3 PSs, are expected")
+    return tuple(map(float, text.split(",")))
+
+
+def _choice(choices: type[_Choice]) -> Callable[[str], _Choice]:
+    expected = f"one of {', '.join(choices)} is expected"
+    word = _checked(_lower, set(choices).__contains__, expected)
+    return lambda text: choices(word(text))
+
+
+def _lower(text: str) -> str:
+    return text.strip().lower()
+
+
+def _truth(text: str) -> bool:
+    if _lower(text) not in ("true", "false"):
+        raise ValueError('"true" or "false" is expected')
+    return _lower(text) == "true"
+
+
+def _pattern(groups: int) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        found = compile_pattern(text, groups)
+        if isinstance(found, InvalidPattern):
+            raise ValueError(found.expected)
+        return text
+
+    return parse
+
+
+def _schedule(text: str) -> str:
+    found = parse_schedule(text)
+    if isinstance(found, InvalidSchedule):
+        raise ValueError(f"{found.expected}; the log's own is used")
+    return text
+
+
+def _target(text: str) -> Target | TwoTargets:
+    target = parse_target(text)
+    if isinstance(target, InvalidTarget):
+        raise ValueError(target.expected)
+    return target
+
+
+# --- what several annotations say together
+
+_GOALS: Final[Mapping[str, Callable[[str], Goal]]] = {
+    Annotation.TARGET_LOSS: lambda text: TargetLoss(_number(text)),
+    Annotation.TARGET: _target,
+    Annotation.CONVERGENCE_THRESHOLD: lambda text: ConvergenceThreshold(_fraction(text)),
+    Annotation.TARGET_EPOCHS: lambda text: TargetEpochs(_positive(text)),
+    Annotation.TARGET_STEPS: lambda text: TargetSteps(_count(10**12)(text)),
+}
+GOALS: Final = tuple(_GOALS)
+"""One of these turns management on."""
+
+_SECOND: Final = "write either it or {}, not both"
+
+
+def _goal(reader: _Reader) -> Goal | None:
+    found = {name: reader.read(name, parse) for name, parse in _GOALS.items()}
+    given = [(name, goal) for name, goal in found.items() if goal is not None]
+    for other, _ in given[1:]:
+        reader.refuse(other, _SECOND.format(given[0][0]))
+    return given[0][1] if len(given) == 1 else None
+
+
+def _deadline(reader: _Reader) -> float | None:
+    """Seconds since the epoch."""
+
+    def parse(text: str) -> float:
+        if not asks_for_management(reader.annotations):
+            raise ValueError(f"it needs a goal beside it, such as {Annotation.TARGET_LOSS}")
         try:
-            return choices(self._annotations[annotation].strip().lower())
-        except ValueError:
-            self.refuse(annotation, f"one of {', '.join(choices)} is expected")
-            return None
-
-    def flag(self, annotation: str) -> bool:
-        return self.stated(annotation) or False
-
-    def stated(self, annotation: str) -> bool | None:
-        text = self._annotations.get(annotation)
-        if text is None:
-            return None
-        if text.strip().lower() not in ("true", "false"):
-            self.refuse(annotation, '"true" or "false" is expected')
-        return text.strip().lower() == "true"
-
-    def text(self, annotation: str) -> str | None:
-        if annotation not in self._annotations:
-            return None
-        text = self._annotations[annotation].strip()
-        if not text or len(text) > 100:
-            self.refuse(annotation, "a name of 1 to 100 characters is expected")
-            return None
-        return text
-
-    def name(self, annotation: str) -> str | None:
-        text = self.text(annotation)
-        if text is not None and not _NAME.fullmatch(text):
-            right = "a name of lower-case letters, digits and inner dashes would be right"
-            self.refuse(annotation, f"{right}, such as resnet-50")
-            return None
-        return text
-
-    def pattern(self, annotation: str, groups: int) -> str | None:
-        text = self._annotations.get(annotation)
-        wrong = None if text is None else compile_pattern(text, groups)
-        if isinstance(wrong, InvalidPattern):
-            self.refuse(annotation, wrong.expected)
-            return None
-        return text
-
-    def schedule(self) -> str | None:
-        """As it is written; a wrong one does not keep the job from being managed."""
-        text = self._annotations.get(Annotation.LR_SCHEDULE)
-        wrong = None if text is None else parse_schedule(text)
-        if isinstance(wrong, InvalidSchedule):
-            self._ignore(Annotation.LR_SCHEDULE, f"{wrong.expected}; the log's own is used")
-            return None
-        return text
-
-    def goal(self) -> Goal | None:
-        goals = {name: self._goal(name) for name in GOALS if name in self._annotations}
-        given = [(name, goal) for name, goal in goals.items() if goal is not None]
-        for other, _ in given[1:]:
-            self.refuse_second(other, given[0][0])
-        return given[0][1] if len(given) == 1 else None
-
-    def _goal(self, annotation: str) -> Goal | None:
-        match annotation:
-            case Annotation.TARGET:
-                return self._target()
-            case Annotation.TARGET_LOSS:
-                loss = self.number(annotation)
-                return None if loss is None else TargetLoss(loss)
-            case Annotation.CONVERGENCE_THRESHOLD:
-                fraction = self._fraction(annotation)
-                return None if fraction is None else ConvergenceThreshold(fraction)
-            case Annotation.TARGET_EPOCHS:
-                epochs = self.positive(annotation)
-                return None if epochs is None else TargetEpochs(epochs)
-            case _:
-                steps = self.count(annotation, 10**12)
-                return None if steps is None else TargetSteps(steps)
-
-    def _target(self) -> Target | TwoTargets | None:
-        target = parse_target(self._annotations[Annotation.TARGET])
-        if isinstance(target, InvalidTarget):
-            self.refuse(Annotation.TARGET, target.expected)
-            return None
-        return target
-
-    def _fraction(self, annotation: str) -> float | None:
-        value = self.positive(annotation)
-        if value is not None and value >= 1:
-            self.refuse(annotation, "a fraction below 1, such as 0.02, is expected")
-            return None
-        return value
-
-    def deadline(self) -> float | None:
-        """Seconds since the epoch; a wrong one does not keep the job from being managed."""
-        annotation = Annotation.FINISH_BY
-        if annotation not in self._annotations:
-            return None
-        if not asks_for_management(self._annotations):
-            self._ignore(annotation, f"it needs a goal beside it, such as {GOALS[0]}")
-            return None
-        try:
-            return parse_instant(self._annotations[annotation].strip()[:_LONGEST_INSTANT])
+            return parse_instant(text.strip()[:_LONGEST_INSTANT])
         except Malformed:
             right = "an RFC 3339 time is expected, such as 2026-01-31T18:00:00Z"
-            self._ignore(annotation, f"{right}; the job goes on without a deadline")
-            return None
+            raise ValueError(f"{right}; the job goes on without a deadline") from None
 
-    def _ignore(self, annotation: str, right: str) -> None:
-        self.ignored.append(AnnotationProblem(annotation, self._annotations[annotation], right))
+    return reader.read(Annotation.FINISH_BY, parse, ignores=True)
 
-    def batch(self) -> Batch | None:
-        job = self.count(Annotation.GLOBAL_BATCH_SIZE, 10**9)
-        worker = self.count(Annotation.WORKER_BATCH_SIZE, 10**9)
-        follows = self.choice(Annotation.LR_SCALING, _LearningRateScaling) is not None
-        if job is None:
-            return None if worker is None else Batch(worker, BatchScope.WORKER, follows)
-        both = worker is not None
-        if both:
-            self.refuse_second(Annotation.WORKER_BATCH_SIZE, Annotation.GLOBAL_BATCH_SIZE)
-        return None if both else Batch(job, BatchScope.JOB)
 
-    def bounds(self) -> CountBounds:
-        min_ps, max_ps = self._range(Annotation.MIN_PS, Annotation.MAX_PS)
-        min_workers, max_workers = self._range(Annotation.MIN_WORKERS, Annotation.MAX_WORKERS)
-        given = Annotation.MIN_PS in self._annotations, Annotation.MIN_WORKERS in self._annotations
-        return CountBounds(min_ps, max_ps, min_workers, max_workers, *given)
+def _batch(reader: _Reader) -> Batch | None:
+    job = reader.read(Annotation.GLOBAL_BATCH_SIZE, _count(10**9))
+    worker = reader.read(Annotation.WORKER_BATCH_SIZE, _count(10**9))
+    scaling = reader.read(Annotation.LR_SCALING, _choice(_LearningRateScaling))
+    if job is None:
+        return None if worker is None else Batch(worker, BatchScope.WORKER, scaling is not None)
+    if worker is None:
+        return Batch(job, BatchScope.JOB)
+    reader.refuse(Annotation.WORKER_BATCH_SIZE, _SECOND.format(Annotation.GLOBAL_BATCH_SIZE))
+    return None
 
-    def _range(self, lowest: str, highest: str) -> tuple[int, int | None]:
-        low, high = self.count(lowest) or 1, self.count(highest)
+
+def _bounds(reader: _Reader) -> CountBounds:
+    def between(lowest: str, highest: str) -> tuple[int, int | None]:
+        low = reader.read(lowest, _count(MOST_REPLICAS)) or 1
+        high = reader.read(highest, _count(MOST_REPLICAS))
         if high is not None and high < low:
-            self.refuse(highest, f"at least {low} ({lowest}) is expected")
+            reader.refuse(highest, f"at least {low} ({lowest}) is expected")
             return low, None
         return low, high
+
+    given = (name in reader.annotations for name in (Annotation.MIN_PS, Annotation.MIN_WORKERS))
+    return CountBounds(
+        *between(Annotation.MIN_PS, Annotation.MAX_PS),
+        *between(Annotation.MIN_WORKERS, Annotation.MAX_WORKERS),
+        *given,
+    )

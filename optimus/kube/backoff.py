@@ -22,7 +22,7 @@ class Backoff:
 
     @property
     def failures(self) -> int:
-        """How many failures in a row there have been."""
+        """The number of failures in a row."""
         return self._failures
 
     def after_failure(self, at_least_seconds: float = 0.0) -> float:

@@ -4,16 +4,15 @@ The client library's own defaults wait for ever and retry in silence; here every
 nothing is retried below the caller, and every failure is a ``KubeError`` that says what a caller
 can do about it."""
 
+import math
 import os
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
+import msgspec
 import urllib3
 import yaml
 
@@ -32,45 +31,32 @@ READ_SECONDS: Final = 15.0
 GUARDED_SECONDS: Final = 5.0
 """A write that depends on a Lease is given up sooner: before another instance may lead."""
 
+JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its token and the API server's certificate authority."""
+"""The folder of a pod's token and of the API server's certificate authority."""
 
 _CONNECTIONS: Final = 32
 
 
-def _failures() -> tuple[type[Exception], ...]:
-    """What the client library raises; ``ValueError`` is for arguments that it does not send."""
-    of_library = sys.modules.get("kubernetes.client.exceptions")
-    own = () if of_library is None else (of_library.OpenApiException,)
-    return (*own, urllib3.exceptions.HTTPError, OSError, ValueError, NotLeading)
-
+_FAILURES: Final = (urllib3.exceptions.HTTPError, OSError, ValueError, NotLeading)
+"""``ValueError`` is for requests that urllib3 does not send."""
 
 Query = Sequence[tuple[str, str]]
 
 
 class TokenFile:
-    """A bearer token in a file that the kubelet replaces; read again when the file changes."""
+    """A bearer token in a file that the kubelet replaces; read again for each request."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._read: tuple[int, int, int] | None = None
-        self._token = ""
+        self._path, self._token = path, ""
 
     def token(self) -> str:
         """The current token; the last one known while the file cannot be read."""
-        with self._lock:
-            try:
-                seen = self._path.stat()
-                version = (seen.st_mtime_ns, seen.st_ino, seen.st_size)
-                if version != self._read:
-                    # An empty file is one that is being written.
-                    self._token = self._path.read_text().strip() or self._token
-                    self._read = version
-            except (OSError, UnicodeError):
-                pass
-            return self._token
+        with suppress(OSError, UnicodeError):
+            # An empty file is one that is being written.
+            self._token = self._path.read_text().strip() or self._token
+        return self._token
 
     def refresh(self, configuration: "api.Configuration") -> None:
         """The client library's hook before each request."""
@@ -91,85 +77,41 @@ class Client:
         self._read_seconds = read_seconds
         if guard is not None:
             guard_writes(access.pool, guard)
-        longest = GUARDED_SECONDS if guard is not None else read_seconds
-        self._call_seconds = (connect_seconds, min(read_seconds, longest))
+        self._connect_seconds = connect_seconds
+        self._write_seconds = min(read_seconds, GUARDED_SECONDS if guard is not None else math.inf)
         self.server_clock = ServerClock()
         """Kept by every list and watch."""
 
-    # Each class of the client library takes a tenth of a second to build.
+    def patch(self, what: str, path: str, body: object, content_type: str = MERGE_PATCH) -> bytes:
+        """Change an object; returns the answer's raw body. See ``send``."""
+        return self.send(what, "PATCH", path, body, content_type)
 
-    @cached_property
-    def core(self) -> "api.CoreV1Api":
-        """The library's interface to the core group."""
-        from kubernetes import client as api
+    def post(self, what: str, path: str, body: object) -> bytes:
+        """Create an object; returns the answer's raw body. See ``send``."""
+        return self.send(what, "POST", path, body)
 
-        return api.CoreV1Api(self.access.library())
-
-    @cached_property
-    def custom(self) -> "api.CustomObjectsApi":
-        """The library's interface to custom resources."""
-        from kubernetes import client as api
-
-        return api.CustomObjectsApi(self.access.library())
-
-    @cached_property
-    def coordination(self) -> "api.CoordinationV1Api":
-        """The library's interface to Leases."""
-        from kubernetes import client as api
-
-        return api.CoordinationV1Api(self.access.library())
-
-    def call(self, what: str, method: Callable[..., Any], /, **arguments: object) -> bytes:
-        """One call of the client library's typed interface; returns the answer's raw body.
+    def send(
+        self, what: str, method: str, path: str, body: object, content_type: str = JSON
+    ) -> bytes:
+        """A write with a body that is encoded as JSON; returns the answer's raw body.
 
         ``what`` says what is tried, for the error's sentence ("patch tfjob ns/name").
 
         Raises:
-            KubeError: always instead of the library's exceptions.
-        """
-        try:
-            response = method(
-                **arguments,
-                _preload_content=False,
-                _request_timeout=self._call_seconds,
-            )
-            return _body(response)
-        except _failures() as error:
-            raise classify(what, error) from error
-
-    def patch(self, what: str, path: str, body: bytes) -> bytes:
-        """A merge patch with a body that is JSON already; returns the answer's raw body.
-
-        For the one write that is made for every pod: the library's typed interface takes half as
-        much processor time again.
-
-        Raises:
             KubeError: the server did not do it, or did not answer.
         """
-        return self._send(what, "PATCH", path, body, MERGE_PATCH)
-
-    def post(self, what: str, path: str, body: bytes) -> bytes:
-        """Create an object from JSON as it is; returns the answer's raw body.
-
-        The library's typed interface formats instants itself, and those of a whole second in a form
-        that the API server refuses in a Lease.
-
-        Raises:
-            KubeError: the server did not do it, or did not answer.
-        """
-        return self._send(what, "POST", path, body, "application/json")
-
-    def _send(self, what: str, method: str, path: str, body: bytes, content_type: str) -> bytes:
+        seconds, headers = (
+            (self._connect_seconds, self._write_seconds),
+            {"Content-Type": content_type},
+        )
         try:
-            response = self._request(
-                method, path, self._call_seconds, body=body, headers={"Content-Type": content_type}
-            )
-            data: bytes = response.data
-        except _failures() as error:
+            content = msgspec.json.encode(body)
+            response = self._request(method, path, seconds, body=content, headers=headers)
+        except _FAILURES as error:
             raise classify(what, error) from error
         if not 200 <= response.status <= 299:
-            raise from_answer(what, response.status, data, response.headers)
-        return data
+            raise from_answer(what, response.status, response.data, response.headers)
+        return response.data
 
     def _request(
         self,
@@ -209,8 +151,8 @@ class Client:
         """
         with self.stream(what, path, query, read_seconds or self._read_seconds) as response:
             try:
-                body = _body(response, None if most_bytes is None else most_bytes + 1)
-            except _failures() as error:
+                body = response.read(None if most_bytes is None else most_bytes + 1)
+            except _FAILURES as error:
                 raise classify(what, error) from error
         if most_bytes is not None and len(body) > most_bytes:
             raise KubeError(ErrorKind.INVALID, f"cannot {what}: more than {most_bytes} bytes")
@@ -227,21 +169,21 @@ class Client:
         """
         try:
             response = self._open(path, query, read_seconds)
-        except _failures() as error:
+        except _FAILURES as error:
             raise classify(what, error) from error
         try:
             if response.status != 200:
                 raise from_answer(what, response.status, _error_body(response), response.headers)
             yield response
         finally:
-            # Bytes may be left unread: such a connection is not worth keeping.
+            # A body that was read whole has given its connection back; any other ends with it.
             response.close()
             response.release_conn()
 
     def _open(self, path: str, query: Query, read_seconds: float) -> urllib3.BaseHTTPResponse:
         asked = f"{path}?{urlencode(query)}" if query else path
         response = self._request(
-            "GET", asked, (CONNECT_SECONDS, read_seconds), preload_content=False
+            "GET", asked, (self._connect_seconds, read_seconds), preload_content=False
         )
         self.server_clock.observe(response.headers.get("Date"))
         return response
@@ -249,26 +191,6 @@ class Client:
     def close(self) -> None:
         """Close every idle connection."""
         self.access.pool.clear()
-
-
-class _TokenSource(NamedTuple):
-    """Where the configuration comes from."""
-
-    kubeconfig: Path | None
-    context: str | None = None
-    service_account: Path = SERVICE_ACCOUNT
-
-    @property
-    def is_pod(self) -> bool:
-        """Whether it is the ServiceAccount of the pod that this runs in."""
-        named = self.kubeconfig or self.context
-        return not named and "KUBERNETES_SERVICE_HOST" in os.environ
-
-    @property
-    def path(self) -> Path:
-        """The kubeconfig; several joined by colons are no file."""
-        usual = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
-        return self.kubeconfig or Path(usual)
 
 
 def connect(
@@ -288,8 +210,8 @@ def connect(
     Raises:
         KubeError: no usable configuration; the sentence says where it was looked for.
     """
-    source = _TokenSource(kubeconfig, None, service_account)
-    return Client(_library_access(source, user_agent), read_seconds, guard, connect_seconds)
+    access = _library_access(kubeconfig, None, service_account, user_agent)
+    return Client(access, read_seconds, guard, connect_seconds)
 
 
 def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: str) -> Client:
@@ -298,30 +220,31 @@ def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: st
     Raises:
         KubeError: as ``connect``.
     """
-    source = _TokenSource(kubeconfig, context)
-    known = None if source.is_pod else user_access(source.path, context, user_agent)
-    return Client(known or _library_access(source, user_agent))
+    known = None
+    if not _is_pod(kubeconfig, context):
+        known = user_access(_path_of_user(kubeconfig), context, user_agent)
+    return Client(known or _library_access(kubeconfig, context, SERVICE_ACCOUNT, user_agent))
 
 
-def _library_access(source: _TokenSource, user_agent: str) -> Access:
-    """As the client library reads a configuration, whatever plugins that names."""
-    library = _api_client(source, user_agent)
-    configuration = library.configuration
-
-    def headers() -> Mapping[str, str]:
-        """With the token as it is now."""
-        token = configuration.get_api_key_with_prefix("BearerToken", "authorization")
-        return library.default_headers | ({} if token is None else {"authorization": token})
-
-    pool = library.rest_client.pool_manager
-    return Access(configuration.host, pool, headers, lambda: library)
+def _is_pod(kubeconfig: Path | None, context: str | None) -> bool:
+    """The ServiceAccount of the pod that this runs in is used."""
+    return not (kubeconfig or context) and "KUBERNETES_SERVICE_HOST" in os.environ
 
 
-def _api_client(source: _TokenSource, user_agent: str) -> "api.ApiClient":
+def _path_of_user(kubeconfig: Path | None) -> Path:
+    """The kubeconfig; several joined by colons are no file."""
+    usual = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
+    return kubeconfig or Path(usual)
+
+
+def _library_access(
+    kubeconfig: Path | None, context: str | None, service_account: Path, user_agent: str
+) -> Access:
+    """The access by a configuration that the client library reads, with the plugins that it
+    names."""
     from kubernetes import client as api
-    from kubernetes import config
+    from kubernetes.config import ConfigException
 
-    kubeconfig = source.kubeconfig
     if kubeconfig is not None and not kubeconfig.is_file():
         raise KubeError(ErrorKind.INVALID, f"there is no kubeconfig file {kubeconfig}")
     configuration = api.Configuration()
@@ -329,9 +252,13 @@ def _api_client(source: _TokenSource, user_agent: str) -> "api.ApiClient":
     configuration.connection_pool_maxsize = _CONNECTIONS
     configuration.retries = False
     try:
-        token_file = _configure(configuration, source)
+        token_file = (
+            _configure_pod(configuration, service_account)
+            if _is_pod(kubeconfig, context)
+            else _configure_user(configuration, _path_of_user(kubeconfig), context)
+        )
     except (
-        config.ConfigException,
+        ConfigException,
         OSError,
         yaml.YAMLError,
         AttributeError,
@@ -348,32 +275,38 @@ def _api_client(source: _TokenSource, user_agent: str) -> "api.ApiClient":
         tokens.refresh(configuration)
         # Set by name: the library declares the attribute as None alone.
         vars(configuration).update(refresh_api_key_hook=tokens.refresh)
-    api_client = api.ApiClient(configuration)
-    api_client.user_agent = user_agent
-    return api_client
+    library = api.ApiClient(configuration)
+    library.user_agent = user_agent
+
+    def headers() -> Mapping[str, str]:
+        """The headers with the token as it is now."""
+        token = configuration.get_api_key_with_prefix("BearerToken", "authorization")
+        return library.default_headers | ({} if token is None else {"authorization": token})
+
+    pool = library.rest_client.pool_manager
+    return Access(configuration.host, pool, headers, lambda: library)
 
 
-def _configure(configuration: "api.Configuration", source: _TokenSource) -> Path | None:
-    """Fill in the configuration; returns the file whose token may change, if there is one."""
-    from kubernetes import config
+def _configure_pod(configuration: "api.Configuration", service_account: Path) -> Path:
     from kubernetes.config.incluster_config import InClusterConfigLoader
 
-    if source.is_pod:
-        token, authority = source.service_account / "token", source.service_account / "ca.crt"
-        load_pod: Callable[..., Any] = InClusterConfigLoader
-        load_pod(str(token), str(authority), try_refresh_token=False).load_and_set(configuration)
-        return token
-    path = source.path
-    load_user: Callable[..., None] = config.load_kube_config
-    load_user(
-        str(path),
-        context=source.context,
-        client_configuration=configuration,
-        persist_config=False,
-    )
+    token, authority = service_account / "token", service_account / "ca.crt"
+    load: Callable[..., Any] = InClusterConfigLoader
+    load(str(token), str(authority), try_refresh_token=False).load_and_set(configuration)
+    return token
+
+
+def _configure_user(
+    configuration: "api.Configuration", path: Path, context: str | None
+) -> Path | None:
+    """Fill in the configuration; returns the file whose token may change, if there is one."""
+    from kubernetes import config
+
+    load: Callable[..., None] = config.load_kube_config
+    load(str(path), context=context, client_configuration=configuration, persist_config=False)
     # Several files in KUBECONFIG are a person's, who has no token that is replaced behind the
     # program's back.
-    return _token_file(path, source.context) if path.is_file() else None
+    return _token_file(path, context) if path.is_file() else None
 
 
 def _token_file(kubeconfig: Path, named_context: str | None) -> Path | None:
@@ -386,17 +319,10 @@ def _token_file(kubeconfig: Path, named_context: str | None) -> Path | None:
     return kubeconfig.parent / named if named else None
 
 
-def _body(response: urllib3.BaseHTTPResponse, most_bytes: int | None = None) -> bytes:
-    try:
-        return response.read(most_bytes)
-    finally:
-        response.release_conn()
-
-
 def _error_body(response: urllib3.BaseHTTPResponse) -> bytes:
     try:
         return response.read(65536)
-    except _failures():
+    except _FAILURES:
         return b""
 
 

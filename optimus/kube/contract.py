@@ -50,18 +50,18 @@ class Annotation:
     CHIEF_TRAINS: Final = "optimus.dl/chief-trains"
 
     SUSPENDED_BY: Final = "optimus.dl/suspended-by"
-    """On a job that the autoscaler suspended or paused (``SuspensionMark``). Without it the user
-    did."""
+    """It marks a job that the autoscaler suspended or paused (``SuspensionMark``). Without it the
+    user did."""
 
     GOAL_MET: Final = "optimus.dl/goal-met"
-    """On the pods of a job that is to end by itself: since when, RFC 3339."""
+    """It tells the pods of a job that is to end by itself since when its goal is met, RFC 3339."""
 
     REQUEUED: Final = "optimus.dl/requeued"
-    """On a pending pod that kube-scheduler should try again: why, and when."""
+    """It makes kube-scheduler try a pending pod again; the text says why, and when."""
 
 
 class Phase(StrEnum):
-    """Where a job stands, as ``kubectl get trainingprofiles`` prints it."""
+    """The phases of a job, as ``kubectl get trainingprofiles`` prints them."""
 
     WAITING = "Waiting"
     PROFILING = "Profiling"
@@ -87,13 +87,16 @@ WAITING_EVENT: Final = "Waiting"
 """The reason of the extender's Event that says why a gang waits for nodes."""
 
 WAIT_ANNOTATION: Final = "optimus.dl/wait"
-"""On that Event, the same as values (``optimus.kube.waiting_events.Wait``)."""
+"""The annotation on that Event that says the same as values
+(``optimus.kube.waiting_events.Wait``)."""
 
 POLICY_MEMORY: Final = "optimus.dl/policy-memory"
-"""On the leader's Lease: what the policy remembers of the whole cluster."""
+"""The annotation on the leader's Lease that holds what the policy remembers of the whole
+cluster."""
 
 KIND_ORDERS: Final = "optimus.dl/kind-orders"
-"""On it too: on which kinds of nodes new jobs are to start (``optimus.kube.kind_orders``)."""
+"""The annotation on it that orders the kinds of nodes for new jobs
+(``optimus.kube.kind_orders``)."""
 
 EXTENDER_COMPONENT: Final = "optimus-extender"
-"""What the extender's Events name as their source."""
+"""The component that the extender's Events name as their source."""

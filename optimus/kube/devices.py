@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from optimus.kube.client import path_of
-from optimus.kube.errors import decode
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.metadata import ClusterScoped, ObjectMetadata
+from optimus.kube.metadata import ApiObject, ClusterScoped, decoder_of
 from optimus.kube.store import T
 
 _GROUP, _VERSION = "resource.k8s.io", "v1"
@@ -29,7 +28,7 @@ PoolName = tuple[str, str]
 
 
 class AttributeValue(NamedTuple):
-    """What a device must have: a driver (the attribute "") or the value of an attribute."""
+    """A demand on a device: a driver (the attribute "") or the value of an attribute."""
 
     attribute: str
     """Its domain and name, joined by a slash."""
@@ -45,7 +44,7 @@ class Device(msgspec.Struct, frozen=True, gc=False):
     """Its driver and its attributes."""
 
     is_tainted: bool = False
-    """Whether no claim gets it that does not tolerate its taints."""
+    """It goes to claims alone that tolerate its taints."""
 
 
 class ResourceSlice(ClusterScoped, frozen=True, gc=False, kw_only=True):
@@ -54,14 +53,12 @@ class ResourceSlice(ClusterScoped, frozen=True, gc=False, kw_only=True):
     pool: PoolName
     generation: int = 0
     slices: int = 1
-    """How many slices the pool has."""
-
     node: str = ""
     """The node to which its devices belong; empty: several nodes reach them."""
 
     devices: tuple[Device, ...] = ()
     is_countable: bool = True
-    """Whether each device is on one node and is allocated to one claim, independent of others."""
+    """Each device is on one node and is allocated to one claim, independent of others."""
 
 
 class DeviceClass(ClusterScoped, frozen=True, gc=False, kw_only=True):
@@ -69,16 +66,16 @@ class DeviceClass(ClusterScoped, frozen=True, gc=False, kw_only=True):
 
     values: frozenset[AttributeValue] = frozenset()
     is_exact: bool = True
-    """Whether it selects every device with these values."""
+    """It selects every device with these values."""
 
 
 class DeviceRequest(NamedTuple):
-    """So many devices of a class. ``number`` is 0 where it cannot be told."""
+    """A number of devices of a class; 0 where it cannot be told."""
 
     device_class: str
     number: int
     is_exact: bool = True
-    """Whether any devices of the class will do."""
+    """Any devices of the class will do."""
 
 
 class ClaimTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -142,20 +139,6 @@ class _TemplateSpec(msgspec.Struct, gc=False):
     spec: _ClaimSpec = msgspec.field(default_factory=_ClaimSpec)
 
 
-class _RawTemplate(msgspec.Struct, gc=False):
-    metadata: ObjectMetadata
-    spec: _TemplateSpec = msgspec.field(default_factory=_TemplateSpec)
-
-
-class _Owner(msgspec.Struct, gc=False):
-    kind: str = ""
-    uid: str = ""
-
-
-class _ClaimMetadata(ObjectMetadata, gc=False, rename="camel"):
-    owner_references: list[_Owner] | None = None
-
-
 class _Result(msgspec.Struct, gc=False, rename="camel"):
     driver: str = ""
     pool: str = ""
@@ -175,19 +158,8 @@ class _ClaimStatus(msgspec.Struct, gc=False):
     allocation: _Allocation | None = None
 
 
-class _RawClaim(msgspec.Struct, gc=False):
-    metadata: _ClaimMetadata
-    spec: _ClaimSpec = msgspec.field(default_factory=_ClaimSpec)
-    status: _ClaimStatus | None = None
-
-
 class _ClassSpec(msgspec.Struct, gc=False):
     selectors: list[_Selector] | None = None
-
-
-class _RawClass(msgspec.Struct, gc=False):
-    metadata: ObjectMetadata
-    spec: _ClassSpec = msgspec.field(default_factory=_ClassSpec)
 
 
 class _Attribute(
@@ -198,15 +170,15 @@ class _Attribute(
     flag: bool | None = None
 
 
-class _Taint(msgspec.Struct, gc=False):
+class _DeviceTaint(msgspec.Struct, gc=False):
     effect: str = ""
 
 
-class _RawDevice(msgspec.Struct, gc=False, rename="camel"):
+class _StoredDevice(msgspec.Struct, gc=False, rename="camel"):
     name: str
     attributes: dict[str, _Attribute] | None = None
     consumes_counters: list[msgspec.Raw] | None = None
-    taints: list[_Taint] | None = None
+    taints: list[_DeviceTaint] | None = None
     allow_multiple_allocations: bool | None = None
 
 
@@ -220,18 +192,13 @@ class _SliceSpec(msgspec.Struct, gc=False, rename="camel"):
     driver: str = ""
     pool: _Pool = msgspec.field(default_factory=_Pool)
     node_name: str | None = None
-    devices: list[_RawDevice] | None = None
+    devices: list[_StoredDevice] | None = None
 
 
-class _RawSlice(msgspec.Struct, gc=False):
-    metadata: ObjectMetadata
-    spec: _SliceSpec
-
-
-_SLICES = msgspec.json.Decoder(_RawSlice)
-_CLASSES = msgspec.json.Decoder(_RawClass)
-_TEMPLATES = msgspec.json.Decoder(_RawTemplate)
-_CLAIMS = msgspec.json.Decoder(_RawClaim)
+_slice = decoder_of(ApiObject[_SliceSpec, object], "a resource slice")
+_class = decoder_of(ApiObject[_ClassSpec, object], "a device class")
+_template = decoder_of(ApiObject[_TemplateSpec, object], "a resource claim template")
+_claim = decoder_of(ApiObject[_ClaimSpec, _ClaimStatus], "a resource claim")
 
 
 def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
@@ -240,8 +207,9 @@ def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
     Raises:
         Malformed: the JSON is no slice.
     """
-    found = decode(_SLICES, raw, "a resource slice")
-    spec, devices = found.spec, found.spec.devices or []
+    found = _slice(raw)
+    spec = found.spec or _SliceSpec()
+    devices = spec.devices or []
     shared = any(each.consumes_counters or each.allow_multiple_allocations for each in devices)
     return ResourceSlice(
         name=found.metadata.name,
@@ -254,7 +222,7 @@ def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
     )
 
 
-def _device(driver: str, raw: _RawDevice) -> Device:
+def _device(driver: str, raw: _StoredDevice) -> Device:
     values = [AttributeValue("", driver)]
     for name, found in (raw.attributes or {}).items():
         qualified = name if "/" in name else f"{driver}/{name}"
@@ -270,9 +238,9 @@ def decode_class(raw: bytes | msgspec.Raw) -> DeviceClass:
     Raises:
         Malformed: the JSON is no class.
     """
-    found = decode(_CLASSES, raw, "a device class")
+    found = _class(raw)
     values, is_exact = set[AttributeValue](), True
-    for selector in found.spec.selectors or ():
+    for selector in (found.spec or _ClassSpec()).selectors or ():
         known, whole = read_expression(selector.cel.get("expression", ""))
         values |= known
         is_exact &= whole
@@ -285,8 +253,8 @@ def decode_template(raw: bytes | msgspec.Raw) -> ClaimTemplate:
     Raises:
         Malformed: the JSON is no template.
     """
-    found = decode(_TEMPLATES, raw, "a resource claim template")
-    metadata, requests = found.metadata, _requests(found.spec.spec)
+    found = _template(raw)
+    metadata, requests = found.metadata, _requests((found.spec or _TemplateSpec()).spec)
     return ClaimTemplate(namespace=metadata.namespace, name=metadata.name, requests=requests)
 
 
@@ -296,7 +264,7 @@ def decode_device_claim(raw: bytes | msgspec.Raw) -> DeviceClaim:
     Raises:
         Malformed: the JSON is no claim.
     """
-    found = decode(_CLAIMS, raw, "a resource claim")
+    found = _claim(raw)
     metadata, status = found.metadata, found.status or _ClaimStatus()
     pod_claim = (metadata.annotations or {}).get(_POD_CLAIM, "")
     owners = [each.uid for each in metadata.owner_references or () if each.kind == "Pod"]
@@ -306,7 +274,7 @@ def decode_device_claim(raw: bytes | msgspec.Raw) -> DeviceClaim:
         name=metadata.name,
         pod_uid=owners[0] if pod_claim and owners else "",
         pod_claim=pod_claim,
-        requests=_requests(found.spec),
+        requests=_requests(found.spec or _ClaimSpec()),
         allocated=tuple(
             AllocatedDevice((each.driver, each.pool), each.device)
             for each in results or ()

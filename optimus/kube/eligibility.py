@@ -21,7 +21,7 @@ _WORLD_SIZE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EligibilityConfig:
-    """What decides whether a job may be managed, besides the job itself."""
+    """The settings by which a job may be managed or not."""
 
     scheduler_name: str = SCHEDULER_NAME
     """Every role must name this scheduler."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import urllib3
 
 
 class ErrorKind(StrEnum):
-    """What a caller can do about an error."""
+    """The kinds of errors, by what a caller can do about them."""
 
     CONFLICT = "conflict"
     """The object has changed since it was read: read it again and decide again."""
@@ -112,16 +112,13 @@ def from_status(
 
 
 def classify(what: str, error: Exception) -> KubeError:
-    """The error of a client library's exception; an unknown one counts as transient."""
+    """The error of a failed request; an unknown exception counts as transient."""
     if isinstance(error, KubeError):
         return error
-    if type(error).__module__ == "kubernetes.client.exceptions" and getattr(error, "status", None):
-        answered: Any = error  # an ApiException: whoever has not loaded the library gets none
-        return from_answer(what, answered.status, answered.body, answered.headers)
     if isinstance(error, NotLeading):
         return KubeError(ErrorKind.NOT_LEADING, f"did not {what}: {error}")
     if isinstance(error, urllib3.exceptions.NewConnectionError):
-        # The library counts a refused connection among the time-outs.
+        # urllib3 counts a refused connection among the time-outs.
         said = f"no connection to the API server: {str(error)[:300]}"
     elif isinstance(error, urllib3.exceptions.TimeoutError):
         said = "the API server did not answer in time"

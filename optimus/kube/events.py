@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from cachetools import LRUCache, TTLCache
 
-from optimus.kube.client import MERGE_PATCH, Client
+from optimus.kube.client import Client, path_of, path_segment
 from optimus.kube.errors import ErrorKind
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.results import Refused, Written, written
@@ -25,7 +25,7 @@ _REPEAT_SECONDS: Final = 60.0
 
 _BURST: Final = 25
 _BURST_SECONDS: Final = 600.0
-"""At most 25 new Events on one job in 10 minutes, as client-go's own limit has it at the start."""
+"""client-go's own limit at the start: 25 new Events on one object in 10 minutes."""
 
 
 NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -39,7 +39,7 @@ class EventType(StrEnum):
 
 
 class Subject(Protocol):
-    """What an Event can be about: a ``TrainingJob``."""
+    """The object that an Event is about: a ``TrainingJob``."""
 
     @property
     def kind(self) -> str:
@@ -125,14 +125,10 @@ class EventWriter:
     ) -> Written | Refused:
         # As client-go names them: unique by the time, so that no list is needed first.
         name = f"{job.name[:200]}.{time.time_ns():x}"
-        outcome = written(
-            lambda: self._client.call(
-                f"write an Event on {job.kind} {job.namespace}/{job.name}",
-                self._client.core.create_namespaced_event,
-                namespace=job.namespace,
-                body=self._event(job, content, name, annotations),
-            )
-        )
+        what = f"write an Event on {job.kind} {job.namespace}/{job.name}"
+        body = self._event(job, content, name, annotations)
+        path = path_of("", "v1", "events", job.namespace)
+        outcome = written(lambda: self._client.post(what, path, body))
         if isinstance(outcome, Written):
             self._series[content] = _WrittenSeries(name, 1, self._timer())
         return outcome
@@ -174,16 +170,10 @@ class EventWriter:
         series.count += 1
         if self._timer() - series.written_at < _REPEAT_SECONDS:
             return None
-        outcome = written(
-            lambda: self._client.call(
-                f"count an Event on {job.kind} {job.namespace}/{job.name}",
-                self._client.core.patch_namespaced_event,
-                name=series.name,
-                namespace=job.namespace,
-                body={"count": series.count, "lastTimestamp": format_second(self._now())},
-                _content_type=MERGE_PATCH,
-            )
-        )
+        what = f"count an Event on {job.kind} {job.namespace}/{job.name}"
+        body = {"count": series.count, "lastTimestamp": format_second(self._now())}
+        path = f"{path_of('', 'v1', 'events', job.namespace)}/{path_segment(series.name)}"
+        outcome = written(lambda: self._client.patch(what, path, body))
         if isinstance(outcome, Refused) and outcome.kind is ErrorKind.NOT_FOUND:
             # The API server has forgotten it sooner than thought.
             self._series.pop(content, None)

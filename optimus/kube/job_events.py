@@ -13,19 +13,18 @@ from typing import Final, Protocol
 
 from optimus.jobs import JobKey
 from optimus.kube.client import path_of
-from optimus.kube.errors import ErrorKind, KubeError, Malformed
+from optimus.kube.errors import KubeError, Malformed
 from optimus.kube.events import LONGEST_MESSAGE
 from optimus.kube.job_facts import EventFacts, decode_event
 from optimus.kube.job_kinds import JOB_KINDS
-from optimus.kube.list_watch import decode_page
+from optimus.kube.list_watch import decode_page, decoded
 from optimus.kube.pods import Pod
-from optimus.kube.results import Refused, answer_of
-from optimus.kube.times import parse_instant
+from optimus.kube.times import instant_of
 
 READ_SECONDS: Final = 5.0
 MOST_EVENTS: Final = 100
-"""That are shown of the job, and of its pods; as many as ``_PAGE`` are read, since a list is in the
-order of names."""
+"""The most Events that are shown of the job, and of its pods; as many as ``_PAGE`` are read, since
+a list is in the order of names."""
 
 _PAGE: Final = 500
 MOST_EVENT_BYTES: Final = 1 << 20
@@ -67,44 +66,38 @@ class JobEvents:
 
 def read_job_events(client: BoundedSource, job: DisplayedJob) -> JobEvents:
     """The last Events on a job and on its pods."""
-    on_job = answer_of(lambda: _list(client, f"on {job.key}", job.key, f"uid={job.uid}"))
-    on_pods = answer_of(lambda: _on_pods(client, job))
-    problems = [str(each) for each in (on_job, on_pods) if isinstance(each, Refused)]
-    found = [] if isinstance(on_job, Refused) else _last(on_job[0])
-    if not isinstance(on_pods, Refused):
-        found += on_pods.events
-        problems += on_pods.problems
+    problems = list[str]()
+    cut = (
+        f"namespace {job.key.namespace} has more than {_PAGE} Events on pods: those of some of the"
+        " job's pods may be missing"
+    )
+    on_job = _list(client, f"on {job.key}", job.key, f"uid={job.uid}", problems)
+    on_pods = _list(client, f"on the pods of {job.key}", job.key, "kind=Pod", problems, cut)
+    found = _last(on_job) + _last(_own(on_pods, job))
     newest = sorted(found, key=attrgetter("last_at"), reverse=True)
     return JobEvents(tuple(_shortened(each) for each in newest), tuple(problems))
 
 
-def _on_pods(client: BoundedSource, job: DisplayedJob) -> JobEvents:
-    what = f"on the pods of {job.key}"
-    events, is_cut = _list(client, what, job.key, "kind=Pod")
-    problem = f"namespace {job.key.namespace} has more than {_PAGE} Events on pods: those of"
-    problems = (f"{problem} some of the job's pods may be missing",) if is_cut else ()
-    return JobEvents(tuple(_last(_own(events, job))), problems)
-
-
 def _list(
-    client: BoundedSource, what: str, key: JobKey, about: str
-) -> tuple[list[EventFacts], bool]:
-    """Events by a selector on their object, and whether there are more.
-
-    Raises:
-        KubeError: the API server did not answer with them."""
+    client: BoundedSource, what: str, key: JobKey, about: str, problems: list[str], cut: str = ""
+) -> list[EventFacts]:
+    """Events by a selector on their object; what cannot be read, and ``cut`` where there are more,
+    is added to ``problems``."""
     what, path = f"list the Events {what}", path_of("", "v1", "events", key.namespace)
     query = [("fieldSelector", f"involvedObject.{about}"), ("limit", str(_PAGE))]
-    body = client.get(what, path, query, READ_SECONDS, MOST_EVENT_BYTES)
     try:
-        page = decode_page(body)
-        return [decode_event(raw) for raw in page.items or ()], bool(page.metadata.next_page)
-    except Malformed as error:
-        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
+        page = decode_page(client.get(what, path, query, READ_SECONDS, MOST_EVENT_BYTES))
+    except (KubeError, Malformed) as error:
+        problems.append(str(error))
+        return []
+    if cut and page.metadata.next_page:
+        problems.append(cut)
+    return decoded(page.items or (), decode_event, problems)
 
 
 def _own(events: Iterable[EventFacts], job: DisplayedJob) -> list[EventFacts]:
-    """Those on the job's pods, and since it was created on pods that had the names of its pods."""
+    """The Events on the job's pods, and since it was created on pods that had the names of its
+    pods."""
     roles = "|".join(JOB_KINDS[job.kind].roles)
     name = re.compile(rf"{re.escape(job.key.name)}-(?:{roles})-\d+")
     uids = {pod.uid for pod in job.pods}
@@ -112,15 +105,8 @@ def _own(events: Iterable[EventFacts], job: DisplayedJob) -> list[EventFacts]:
         event
         for event in events
         if event.about_uid in uids
-        or (name.fullmatch(event.about) and _seconds(event.last_at) >= job.created_at)
+        or (name.fullmatch(event.about) and (instant_of(event.last_at) or 0.0) >= job.created_at)
     ]
-
-
-def _seconds(last_at: str) -> float:
-    try:
-        return parse_instant(last_at)
-    except Malformed:
-        return 0.0
 
 
 def _last(events: Iterable[EventFacts]) -> list[EventFacts]:

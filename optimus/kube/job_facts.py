@@ -1,13 +1,13 @@
-"""What the API server shows the user of one job: the job, its pods, its profile and the Events.
+"""The job, its pods, its profile and the Events, as its user may read them.
 
 Everything is read with what the ClusterRole ``view`` allows in one namespace. What may not be read
 is left out and said."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import yaml
@@ -16,30 +16,19 @@ from optimus.jobs import Role
 from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION, WAIT_ANNOTATION
 from optimus.kube.eligibility import EligibilityConfig
-from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
 from optimus.kube.jobsets import SetGang
-from optimus.kube.list_watch import decode_page
+from optimus.kube.list_watch import PageSource, decoded, read_pages
 from optimus.kube.pod_failures import PodFailure, failure_of
 from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.profiles import ProfileStatus, decode_profile
 from optimus.kube.rights import explained
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
-from optimus.kube.waiting_events import Wait, read_wait
-
-_PAGE: Final = "500"
+from optimus.kube.waiting_events import EventSeries, StoredEvent, Wait, read_wait, stored_event
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class PodFacts:
-    """One pod of the job."""
-
-    pod: Pod
-    refusal: str = ""
-    """The text of the condition PodScheduled while it is False."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +46,7 @@ class EventFacts:
     component: str = ""
     about_uid: str = ""
     wait: Wait | None = None
-    """Of the extender's Event on a job that waits for nodes."""
+    """It is set for the extender's Event on a job that waits for nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +57,24 @@ class JobFacts:
     now: float
     """The API server's time, in seconds since the epoch."""
 
-    pods: tuple[PodFacts, ...] = ()
+    pods: tuple[Pod, ...] = ()
     events: tuple[EventFacts, ...] = ()
     """The newest last."""
 
     profile: ProfileStatus | None = None
     profile_was_read: bool = True
-    """Whether it is known that there is no profile where ``profile`` is ``None``."""
+    """``None`` for the profile means that there is none."""
 
     not_readable: tuple[str, ...] = ()
     """Sentences on what could not be read."""
 
     pods_were_read: bool = True
-    """Whether it is known that there are no pods where ``pods`` is empty."""
+    """No pods means that there are none."""
 
     events_were_read: bool = True
 
     last_words: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a pod that has failed, how its log ended."""
+    """The last lines of the logs of pods that have failed, by UID."""
 
     def failure(self) -> PodFailure | None:
         """Return why its pods do not run as they should."""
@@ -93,17 +82,16 @@ class JobFacts:
             return None
         # A pod that runs again after an error is judged by the autoscaler, which reads its log.
         trained_at = 0.0 if self.profile is None else self.now
-        pods = [each.pod for each in self.pods]
-        return failure_of(pods, self.now, trained_at, self.last_words)
+        return failure_of(self.pods, self.now, trained_at, self.last_words)
 
     def expected(self) -> Mapping[Role, int]:
-        """How many replicas of each role there are to be, without those that have succeeded: as its
+        """The replicas of each role that are to be there, without those that have succeeded: as its
         pods list them, else by its spec. Of a JobSet those of its parts that are there, or of the
         one that comes next."""
         counts = self._by_part() if self.job.shape else self._listed()
         for pod in self.pods:
-            if pod.pod.phase == "Succeeded" and not pod.pod.leaving and pod.pod.replica:
-                role = pod.pod.replica.role
+            if pod.phase == "Succeeded" and not pod.leaving and pod.replica:
+                role = pod.replica.role
                 counts[role] = counts.get(role, 0) - 1
         return {role: count for role, count in sorted(counts.items()) if count > 0}
 
@@ -113,8 +101,8 @@ class JobFacts:
             counts = {Role.PS: self.job.job.counts.ps, Role.WORKER: self.job.job.counts.workers}
             counts |= {each.role: each.count for each in self.job.job.fixed}
         for pod in self.pods:
-            if not pod.pod.leaving:
-                counts |= pod.pod.gang or {}
+            if not pod.leaving:
+                counts |= pod.gang or {}
         return counts
 
     @property
@@ -122,7 +110,7 @@ class JobFacts:
         """The parts of a JobSet that are created later."""
         shape = None if self.job.outcome else self.job.shape
         gangs = () if shape is None else shape.gangs
-        staying = [each.pod for each in self.pods if not each.pod.leaving]
+        staying = [each for each in self.pods if not each.leaving]
         begun = {pod.replica.job_uid for pod in staying if pod.replica}
         waiting = [gang for gang in gangs if gang.uid not in begun]
         return waiting if any(not pod.finished for pod in staying) else waiting[1:]
@@ -132,63 +120,10 @@ class JobFacts:
         return {Role.WORKER: sum(each.size for each in gangs if each not in self.later)}
 
 
-class _ShownCondition(msgspec.Struct):
-    type: str
-    status: str
-    message: str = ""
-
-
-class _PodStatus(msgspec.Struct):
-    conditions: list[_ShownCondition] | None = None
-
-
-class _ShownPod(msgspec.Struct):
-    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
-
-
-class _EventSubject(msgspec.Struct):
-    name: str = ""
-    uid: str = ""
-
-
-class _EventSource(msgspec.Struct):
-    component: str = ""
-
-
-class _EventSeries(msgspec.Struct, rename="camel"):
-    count: int = 1
-    last_observed_time: str | None = None
-
-
-class _Annotated(msgspec.Struct):
-    annotations: dict[str, str] | None = None
-
-
-class _Event(msgspec.Struct, rename="camel"):
-    involved_object: _EventSubject
-    metadata: _Annotated = msgspec.field(default_factory=_Annotated)
-    type: str = ""
-    reason: str = ""
-    message: str = ""
-    count: int | None = None
-    last_timestamp: str | None = None
-    event_time: str | None = None
-    reporting_component: str = ""
-    source: _EventSource = msgspec.field(default_factory=_EventSource)
-    series: _EventSeries | None = None
-
-
-_PODS: Final = msgspec.json.Decoder(_ShownPod)
-_EVENTS: Final = msgspec.json.Decoder(_Event)
-
-
-class JobSource(Protocol):
+class JobSource(PageSource, Protocol):
     """The part of ``optimus.kube.client.Client`` that is needed; see there."""
 
     server_clock: ServerClock
-
-    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
-        """The body of a GET."""
 
 
 def read_list(
@@ -198,32 +133,10 @@ def read_list(
 
     Raises:
         KubeError: the API server did not answer with them."""
-    found: list[msgspec.Raw] = []
-    token = ""
-    while True:
-        more = [("continue", token)] if token else []
-        body = client.get(what, path, [*query, ("limit", _PAGE), *more])
-        try:
-            page = decode_page(body)
-        except Malformed as error:
-            raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
-        found += page.items or ()
-        token = page.metadata.next_page or ""
-        if not token:
-            return found
-
-
-def decoded(
-    raws: Iterable[msgspec.Raw], decode_one: Callable[[msgspec.Raw], T], said: list[str]
-) -> list[T]:
-    """The objects that can be decoded; a sentence on each of the others is added to ``said``."""
-    found: list[T] = []
-    for raw in raws:
-        try:
-            found.append(decode_one(raw))
-        except Malformed as error:
-            said.append(str(error))
-    return found
+    try:
+        return [raw for page in read_pages(client, what, path, query) for raw in page.items or ()]
+    except Malformed as error:
+        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
 
 
 def told_of_kind(client: JobSource, kind: JobKind, error: KubeError) -> KubeError:
@@ -254,7 +167,7 @@ class JobReader:
         job = self.job(namespace, name)
         found = self._or_none(lambda: self._pods(job))
         pods = found or ()
-        uids = {job.uid} | {pod.pod.uid for pod in pods}
+        uids = {job.uid} | {pod.uid for pod in pods}
         events = self._or_none(lambda: self._events(namespace, uids))
         said = len(self._not_readable)
         profile = self._or_none(lambda: self._profile(job))
@@ -315,23 +228,19 @@ class JobReader:
         sentence = f"there is no {ANY_KIND} {name} in namespace {namespace}; -n names another one"
         raise KubeError(ErrorKind.NOT_FOUND, sentence)
 
-    def _pods(self, job: TrainingJob) -> tuple[PodFacts, ...]:
+    def _pods(self, job: TrainingJob) -> tuple[Pod, ...]:
         path = path_of("", "v1", "pods", job.namespace)
         query = [("labelSelector", pod_selector(job.kind, job.name))]
         raws = read_list(self._client, f"list the pods of {job.key}", path, query)
-        found = decoded(raws, _pod, self._not_readable)
+        found = decoded(raws, decode_pod, self._not_readable)
         # A job of another kind may have the same name, and so the same labels.
-        own = [
-            replace(each, pod=in_set(each.pod, job.shape))
-            for each in found
-            if each.pod.owner and each.pod.owner.uid == job.uid
-        ]
-        return tuple(sorted(own, key=lambda each: each.pod.name))
+        own = [in_set(pod, job.shape) for pod in found if pod.owner and pod.owner.uid == job.uid]
+        return tuple(sorted(own, key=lambda pod: pod.name))
 
     def _events(self, namespace: str, uids: set[str]) -> tuple[EventFacts, ...]:
         path = path_of("", "v1", "events", namespace)
         raws = read_list(self._client, f"list the Events of namespace {namespace}", path, [])
-        events = decoded(raws, lambda raw: decode(_EVENTS, raw, "an Event"), self._not_readable)
+        events = decoded(raws, stored_event, self._not_readable)
         own = [_event(event) for event in events if event.involved_object.uid in uids]
         return tuple(sorted(own, key=lambda each: each.last_at))
 
@@ -347,29 +256,16 @@ class JobReader:
         return profile.status if profile.job.uid == job.uid else None
 
 
-def _pod(raw: msgspec.Raw) -> PodFacts:
-    status = decode(_PODS, raw, "a pod").status
-    refusal = next(
-        (
-            condition.message
-            for condition in status.conditions or ()
-            if (condition.type, condition.status) == ("PodScheduled", "False")
-        ),
-        "",
-    )
-    return PodFacts(decode_pod(raw), refusal)
-
-
 def decode_event(raw: bytes | msgspec.Raw) -> EventFacts:
     """An Event from its JSON.
 
     Raises:
         Malformed: the JSON is no Event."""
-    return _event(decode(_EVENTS, raw, "an Event"))
+    return _event(stored_event(raw))
 
 
-def _event(raw: _Event) -> EventFacts:
-    series = raw.series or _EventSeries()
+def _event(raw: StoredEvent) -> EventFacts:
+    series = raw.series or EventSeries()
     annotation = (raw.metadata.annotations or {}).get(WAIT_ANNOTATION)
     return EventFacts(
         raw.involved_object.name,
@@ -404,9 +300,9 @@ def _contexts_in(path: Path) -> tuple[Mapping[str, Mapping[str, str]], str]:
     """The contexts of one file, and the name of its current one."""
     try:
         document = yaml.safe_load(path.read_text())
-        contexts = {str(each["name"]): each["context"] or {} for each in document["contexts"]}
+        contexts = {str(each["name"]): dict(each["context"] or {}) for each in document["contexts"]}
         return contexts, str(document.get("current-context") or "")
-    except (OSError, UnicodeError, yaml.YAMLError, AttributeError, LookupError, TypeError):
+    except (OSError, ValueError, yaml.YAMLError, AttributeError, LookupError, TypeError):
         return {}, ""
 
 

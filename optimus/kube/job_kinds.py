@@ -21,7 +21,7 @@ REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
 JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 
 MOST_REPLICAS: Final = 10_000
-"""More replicas of one role than this are refused: any creator of a pod can write labels."""
+"""The most replicas of one role that are believed: any creator of a pod can write labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class JobKind:
 
     @property
     def is_resized(self) -> bool:
-        """Whether the operator starts its jobs anew at other counts."""
+        """The operator starts its jobs anew at other counts."""
         return self.group == OPERATOR_GROUP
 
     @property
@@ -61,7 +61,7 @@ class JobKind:
 
     @property
     def api_version(self) -> str:
-        """As in the ``apiVersion`` of its objects."""
+        """The ``apiVersion`` of its objects."""
         return f"{self.group}/{self.version}"
 
 

@@ -5,6 +5,7 @@ As ``job_facts`` for one job: what may not be read is left out and said."""
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -12,9 +13,10 @@ import msgspec
 from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
-from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.job_facts import JobSource, decoded, read_list, told_of_kind
+from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.job_facts import JobSource, read_list, told_of_kind
 from optimus.kube.job_kinds import JOB_KINDS, NAME_LABELS
+from optimus.kube.list_watch import decoded
 from optimus.kube.pod_failures import failure_of
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
@@ -38,10 +40,10 @@ class ListedJob:
     job: TrainingJob
     profile: ProfileStatus | None = None
     profile_was_read: bool = True
-    """Whether it is known that there is no profile where ``profile`` is ``None``."""
+    """``None`` for the profile means that there is none."""
 
     held: Resources | None = None
-    """What its pods take of nodes; ``None`` where pods may not be read."""
+    """The amounts that its pods take of nodes; ``None`` where pods may not be read."""
 
     failure: str = ""
     """Why its pods do not run as they should."""
@@ -126,20 +128,13 @@ def read_jobs(client: JobSource, namespace: str | None, said: list[str]) -> list
         except KubeError as error:
             failures.append(told_of_kind(client, kind, error))
             continue
-        found += (job for raw in raws if (job := _job(kind.name, raw, said)) is not None)
+        decode_one = partial(decode_job, kind.name, config=EligibilityConfig())
+        found += decoded(raws, decode_one, said)
     refused = [failure for failure in failures if failure.kind is not ErrorKind.NOT_FOUND]
     if len(failures) == len(JOB_KINDS):
         raise refused[0] if refused else KubeError(ErrorKind.NOT_FOUND, NO_JOBS)
     said += map(explained, refused)
     return found
-
-
-def _job(kind: str, raw: msgspec.Raw, said: list[str]) -> TrainingJob | None:
-    try:
-        return decode_job(kind, raw, config=EligibilityConfig())
-    except Malformed as error:
-        said.append(str(error))
-        return None
 
 
 def read_profiles(

@@ -9,7 +9,8 @@ import msgspec
 from optimus.jobs import ReplicaSpec, Role, TrainingMode, default_workload
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, JOBSET, MOST_REPLICAS, JobKind, role_named
-from optimus.kube.podspec import PodSpec, replica_spec
+from optimus.kube.metadata import StatusCondition, UniqueMetadata
+from optimus.kube.podspec import PodSpec, Template, replica_spec, template_of
 
 _PROCESSES: Final = re.compile(r"--nproc[-_]per[-_]node[= ]\s*(\w+)", re.ASCII)
 _DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
@@ -30,7 +31,7 @@ class StoredReplicas(msgspec.Struct):
 
 
 class RunPolicy(msgspec.Struct, rename="camel"):
-    """How the operator runs the job."""
+    """The operator's own settings of a job."""
 
     suspend: bool | None = None
     ttl_seconds_after_finished: int | None = None
@@ -40,8 +41,8 @@ class RunPolicy(msgspec.Struct, rename="camel"):
 
 
 class ElasticPolicy(msgspec.Struct, rename="camel"):
-    """Between how many workers a PyTorchJob may have, and what a HorizontalPodAutoscaler that the
-    operator makes for it looks at."""
+    """The bounds of a PyTorchJob's workers, and the metrics of a HorizontalPodAutoscaler that the
+    operator makes for it."""
 
     min_replicas: int | None = None
     max_replicas: int | None = None
@@ -59,41 +60,11 @@ class StoredSpec(msgspec.Struct, rename="camel"):
     nproc_per_node: str | None = None
 
 
-class StoredCondition(msgspec.Struct):
-    """A condition of the job's status."""
-
-    type: str
-    status: str
-    message: str | None = None
-
-
 class StoredStatus(msgspec.Struct, rename="camel"):
-    """What the operator says of the job."""
+    """The operator's words on the job."""
 
     start_time: str | None = None
-    conditions: list[StoredCondition] | None = None
-
-
-class StoredOwner(msgspec.Struct, rename="camel"):
-    """What the job was made for."""
-
-    kind: str = ""
-    api_version: str = ""
-    controller: bool | None = None
-
-
-class StoredMetadata(msgspec.Struct, rename="camel"):
-    """The job's metadata."""
-
-    name: str
-    uid: str
-    namespace: str = "default"
-    resource_version: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    annotations: dict[str, str] | None = None
-    labels: dict[str, str] | None = None
-    owner_references: list[StoredOwner] | None = None
+    conditions: list[StatusCondition] | None = None
 
 
 SpecT = TypeVar("SpecT", bound=StoredSpec)
@@ -102,7 +73,7 @@ SpecT = TypeVar("SpecT", bound=StoredSpec)
 class StoredJob(msgspec.Struct, Generic[SpecT]):
     """A training job."""
 
-    metadata: StoredMetadata
+    metadata: UniqueMetadata
     spec: SpecT
     status: StoredStatus | None = None
 
@@ -131,6 +102,7 @@ class StoredRole:
     count: int
     spec: ReplicaSpec
     template: PodSpec
+    admitted: Template
 
 
 def roles_of(spec: StoredSpec) -> dict[Role, StoredRole]:
@@ -166,7 +138,7 @@ def _role(key: str, replica: StoredReplicas) -> StoredRole:
             f"replica type {key} requests {count} replicas; 0 to {MOST_REPLICAS} are expected"
         )
     try:
-        return StoredRole(key, count, replica_spec(template), template)
+        return StoredRole(key, count, replica_spec(template), template, template_of(template))
     except Malformed as error:
         raise Malformed(f"replica type {key}: {error}") from error
 
@@ -188,8 +160,8 @@ def command_of(replicas: StoredRole | None) -> str:
 
 
 def processes_of(declared: str | None, worker: StoredRole | None) -> int:
-    """How many processes train in each pod of a PyTorchJob: as its ``nprocPerNode`` or torchrun's
-    ``--nproc-per-node`` says, a number, or one a GPU."""
+    """The number of processes that train in each pod of a PyTorchJob: as its ``nprocPerNode`` or
+    torchrun's ``--nproc-per-node`` says, a number, or one a GPU."""
     argument = _PROCESSES.search(command_of(worker))
     text = argument.group(1) if argument else declared or ""
     if text.isdecimal() and len(text) < 6:

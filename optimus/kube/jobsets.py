@@ -17,14 +17,13 @@ from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOBSET_NAME, MOST_REPLICAS
 from optimus.kube.job_schema import (
     RunPolicy,
-    StoredCondition,
     StoredJob,
-    StoredMetadata,
     StoredReplicas,
     StoredSpec,
     StoredStatus,
     StoredTemplate,
 )
+from optimus.kube.metadata import StatusCondition, UniqueMetadata
 from optimus.kube.podspec import PodSpec, replica_spec
 
 _JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
@@ -47,7 +46,7 @@ WHAT_IS_A_GANG: Final = (
 
 
 class SetMember(NamedTuple):
-    """Which pod of its JobSet a pod is, by its labels."""
+    """The place of a pod in its JobSet, by its labels."""
 
     jobset: str
     jobset_uid: str
@@ -57,7 +56,7 @@ class SetMember(NamedTuple):
     """Within its Job; 0 where the Job does not number its pods."""
 
     attempt: int
-    """How often the JobSet had been restarted when the pod's Job was made."""
+    """The restarts of the JobSet before the pod's Job was made."""
 
 
 def member_of(labels: Mapping[str, str]) -> SetMember | None:
@@ -85,7 +84,7 @@ class SetGang:
 
     size: int
     spec: ReplicaSpec
-    """What a pod of the replicated job with the most pods requests."""
+    """The requests of a pod of the replicated job with the most pods."""
 
 
 class SetPlace(NamedTuple):
@@ -98,13 +97,13 @@ class SetPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
-    """How the pods of one replicated job are numbered within their gang."""
+    """The numbers of the pods of one replicated job within their gang."""
 
     gang: SetGang
     first: int
     jobs: int
     pods: int
-    """Of each Job."""
+    """The pods of each Job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +115,14 @@ class SetShape:
     """Pods of an earlier attempt are about to be deleted."""
 
     gangs: tuple[SetGang, ...]
-    """Those that wait for nothing first."""
+    """The gangs that wait for nothing come first."""
 
     main: frozenset[str]
     """The replicated jobs that train: those that are created with Kubeflow Trainer's training step,
     else with the largest."""
 
     numbered: Mapping[str, _Numbered]
-    """By replicated job; without those of which the pods are placed one by one."""
+    """The numbers by replicated job; without those of which the pods are placed one by one."""
 
     alone: frozenset[str]
     """These replicated jobs."""
@@ -182,24 +181,24 @@ class _ReplicatedJob(msgspec.Struct, rename="camel"):
 
     @property
     def jobs(self) -> int:
-        """How many Jobs it has."""
+        """The number of its Jobs."""
         return 1 if self.replicas is None else max(self.replicas, 0)
 
     @property
     def pods(self) -> int:
-        """How many pods each of them has at a time."""
+        """The number of pods that each of them has at a time."""
         spec = self.template.spec
         return max(1 if spec.parallelism is None else spec.parallelism, 0)
 
     @property
     def pod_spec(self) -> PodSpec:
-        """Of each pod."""
+        """The spec of each pod."""
         template = self.template.spec.template
         return (template.spec if template else None) or PodSpec()
 
     @property
     def is_fixed(self) -> bool:
-        """Whether its pods are numbered and all there at once."""
+        """Its pods are numbered and all there at once."""
         spec = self.template.spec
         completions = self.pods if spec.completions is None else spec.completions
         is_numbered = spec.completion_mode == "Indexed" or self.pods == 1
@@ -207,7 +206,7 @@ class _ReplicatedJob(msgspec.Struct, rename="camel"):
 
     @property
     def trains(self) -> bool:
-        """Whether Kubeflow Trainer says that its pods train."""
+        """Kubeflow Trainer says that its pods train."""
         label, value = _TRAINS
         own = self.template.metadata
         return ((own and own.labels) or {}).get(label) == value
@@ -231,11 +230,11 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 class _Status(msgspec.Struct):
     restarts: int | None = None
-    conditions: list[StoredCondition] | None = None
+    conditions: list[StatusCondition] | None = None
 
 
 class _JobSet(msgspec.Struct):
-    metadata: StoredMetadata
+    metadata: UniqueMetadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status | None = None
 

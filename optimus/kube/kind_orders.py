@@ -23,19 +23,14 @@ _LONGEST_ORDERS: Final = 32 * 1024
 """Characters; the orders of workloads are left out where they take more."""
 
 
-class _Workload(msgspec.Struct, frozen=True):
-    namespace: str
-    name: str
-    kinds: tuple[str, ...]
-
-
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     by: str
     """The identity that held the Lease when it was written."""
 
     label: str
     usual: tuple[str, ...] = ()
-    workloads: tuple[_Workload, ...] = ()
+    workloads: dict[str, tuple[str, ...]] = {}
+    """The kinds by NAMESPACE/NAME."""
 
 
 _DECODER: Final = msgspec.json.Decoder(_Stored)
@@ -43,17 +38,14 @@ _DECODER: Final = msgspec.json.Decoder(_Stored)
 
 def encode_kind_orders(orders: KindOrders, holder: str) -> str:
     """The orders as text, written by this identity; empty where there is nothing to say."""
-    workloads = tuple(
-        _Workload(namespace, name, kinds[:_MOST_KINDS])
-        for (namespace, name), kinds in orders.workloads.items()
-    )
+    workloads = {"/".join(key): kinds[:_MOST_KINDS] for key, kinds in orders.workloads.items()}
     if not (orders.usual or workloads):
         return ""
     stored = _Stored(holder, orders.label, orders.usual[:_MOST_KINDS], workloads)
     text = msgspec.json.encode(stored).decode()
     if len(text) <= _LONGEST_ORDERS:
         return text
-    return msgspec.json.encode(msgspec.structs.replace(stored, workloads=())).decode()
+    return msgspec.json.encode(msgspec.structs.replace(stored, workloads={})).decode()
 
 
 def kind_orders_of(lease: Lease) -> KindOrders:
@@ -68,5 +60,8 @@ def kind_orders_of(lease: Lease) -> KindOrders:
         return NO_ORDERS
     if stored.by != lease.holder:
         return NO_ORDERS
-    workloads = {(each.namespace, each.name): each.kinds[:_MOST_KINDS] for each in stored.workloads}
+    workloads = dict[tuple[str, str], tuple[str, ...]]()
+    for key, kinds in stored.workloads.items():
+        namespace, _, name = key.partition("/")
+        workloads[namespace, name] = kinds[:_MOST_KINDS]
     return KindOrders(stored.label, stored.usual[:_MOST_KINDS], workloads)

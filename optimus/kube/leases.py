@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 
-from optimus.kube.client import Client, path_of
+from optimus.kube.client import Client, path_of, path_segment
 from optimus.kube.contract import KIND_ORDERS, POLICY_MEMORY
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.metadata import ApiObject, decoder_of
@@ -29,20 +28,16 @@ class Lease:
     """The identity that leads; empty: none."""
 
     duration_seconds: float = 0.0
-    """How long after its last change it is still valid."""
+    """It is valid for so long after its last change."""
 
     transitions: int | None = None
-    """How often the holder has changed."""
-
     version: str = ""
     """Its resource version."""
 
     uid: str = ""
     remembered: str = ""
-    """What the policy remembers of the whole cluster."""
-
     kind_orders: str = ""
-    """On which kinds of nodes new jobs are to start, as text."""
+    """The order of the kinds of nodes on which new jobs are to start, as text."""
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel"):
@@ -63,6 +58,7 @@ class LeaseStore:
         self.namespace, self.name = lease.split("/")
         self._what = f"lease {lease}"
         self._collection = path_of(LEASE_GROUP, LEASE_VERSION, "leases", self.namespace)
+        self._path = f"{self._collection}/{path_segment(self.name)}"
 
     def __str__(self) -> str:
         return self._what
@@ -74,26 +70,18 @@ class LeaseStore:
         return None if is_missing else found
 
     def _read(self) -> Lease:
-        body = self._client.call(
-            f"read {self._what}",
-            self._client.coordination.read_namespaced_lease,
-            name=self.name,
-            namespace=self.namespace,
-        )
-        return self._decoded(body)
+        return self._decoded(self._client.get(f"read {self._what}", self._path))
 
     def create(self, holder: str, duration_seconds: float, at: float) -> Written | Refused:
         """Create it for a holder; ``at`` is now, by the wall clock."""
         spec = {**_spec(holder, duration_seconds, at), **_acquired(0, at)}
         metadata = {"name": self.name, "namespace": self.namespace}
-        body = msgspec.json.encode(
-            {
-                "apiVersion": LEASE_API_VERSION,
-                "kind": "Lease",
-                "metadata": metadata,
-                "spec": spec,
-            }
-        )
+        body = {
+            "apiVersion": LEASE_API_VERSION,
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": spec,
+        }
         return written(lambda: self._client.post(f"create {self._what}", self._collection, body))
 
     def renew(
@@ -126,16 +114,13 @@ class LeaseStore:
         return self._annotate(KIND_ORDERS, text or None)
 
     def _annotate(self, name: str, text: str | None) -> Written | Refused:
-        body = msgspec.json.encode({"metadata": {"annotations": {name: text}}})
-        return self._send("annotate", body)
+        return self._send("annotate", {"metadata": {"annotations": {name: text}}})
 
     def _patch(self, verb: str, version: str, spec: dict[str, Any]) -> Written | Refused:
-        body = msgspec.json.encode({"metadata": {"resourceVersion": version}, "spec": spec})
-        return self._send(verb, body)
+        return self._send(verb, {"metadata": {"resourceVersion": version}, "spec": spec})
 
-    def _send(self, verb: str, body: bytes) -> Written | Refused:
-        address = f"{self._collection}/{quote(self.name, safe='')}"
-        return written(lambda: self._client.patch(f"{verb} {self._what}", address, body))
+    def _send(self, verb: str, body: dict[str, Any]) -> Written | Refused:
+        return written(lambda: self._client.patch(f"{verb} {self._what}", self._path, body))
 
     def _decoded(self, body: bytes) -> Lease:
         try:

@@ -1,27 +1,32 @@
-"""What a ``Reflector`` lists and watches, and the form of the answers: pages and events."""
+"""Resources that a ``Reflector`` lists and watches, and the form of the answers: pages and
+events."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 import urllib3
 
-from optimus.kube.errors import Malformed, Status, from_status
+from optimus.kube.errors import Malformed, Status, decode, from_status
 from optimus.kube.store import T
 
 _LONGEST_LINE: Final = 16 * 2**20
 """Bytes of one watch event: far beyond the 3 MB that etcd lets an object have."""
 
-_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+Item = TypeVar("Item")
 
 
-class ListSource(Protocol):
-    """Where lists and watches come from; ``optimus.kube.client.Client`` is one."""
+class PageSource(Protocol):
+    """A source of lists and objects; ``optimus.kube.client.Client`` is one."""
 
     def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
         """The body of a GET."""
+
+
+class ListSource(PageSource, Protocol):
+    """A source of lists and watches; ``optimus.kube.client.Client`` is one."""
 
     def stream(
         self, what: str, path: str, query: Sequence[tuple[str, str]], read_seconds: float
@@ -44,7 +49,8 @@ class ListWatch(Generic[T]):
     field_selector: str = ""
     optional: bool = False
     without: str = ""
-    """What it means to go on without the right to list it; empty where that right is needed."""
+    """The consequence of going on without the right to list it; empty where that right is
+    needed."""
 
     def selectors(self) -> list[tuple[str, str]]:
         """The part of a query that narrows a list or a watch down."""
@@ -52,8 +58,8 @@ class ListWatch(Generic[T]):
         return [(name, text) for name, text in wanted if text]
 
 
-class Metadata(msgspec.Struct, gc=False, rename="camel"):
-    """What a copy needs to know of any object."""
+class Identity(msgspec.Struct, gc=False, rename="camel"):
+    """The part of any object's metadata that a copy of it needs."""
 
     name: str = ""
     namespace: str = ""
@@ -61,11 +67,11 @@ class Metadata(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _AnyObject(msgspec.Struct, gc=False):
-    metadata: Metadata
+    metadata: Identity
 
 
 class ListMetadata(msgspec.Struct, rename="camel"):
-    """Where a list stands: its version, and the token of its next page."""
+    """The version of a list, and the token of its next page."""
 
     resource_version: str = ""
     next_page: str | None = msgspec.field(name="continue", default=None)
@@ -83,7 +89,7 @@ class Event(msgspec.Struct, frozen=True):
 
     type: str
     object: msgspec.Raw
-    metadata: Metadata
+    identity: Identity
 
 
 class _Line(msgspec.Struct):
@@ -103,13 +109,70 @@ def decode_page(body: bytes) -> ListPage:
     Raises:
         Malformed: the body is not a list.
     """
-    try:
-        page = _PAGES.decode(body)
-    except _UNREADABLE as error:
-        raise Malformed(f"the list cannot be decoded: {error}") from error
+    page = decode(_PAGES, body, "a list")
     if not page.metadata.resource_version:
         raise Malformed("the list names no resource version to watch from")
     return page
+
+
+def read_pages(
+    source: PageSource, what: str, path: str, query: Sequence[tuple[str, str]], size: int = 500
+) -> Iterator[ListPage]:
+    """The pages of a list, of so many objects each.
+
+    Raises:
+        KubeError: the API server did not answer with one.
+        Malformed: the body is not a list."""
+    token = ""
+    while True:
+        more = [("continue", token)] if token else []
+        page = decode_page(source.get(what, path, [*query, ("limit", str(size)), *more]))
+        yield page
+        token = page.metadata.next_page or ""
+        if not token:
+            return
+
+
+def identity_of(raw: bytes | msgspec.Raw) -> Identity:
+    """The identity of any object.
+
+    Raises:
+        Malformed: the JSON is no object."""
+    return decode(_OBJECTS, raw, "an object").metadata
+
+
+def decode_item(decode_one: Callable[[msgspec.Raw], Item], raw: msgspec.Raw) -> Item:
+    """One object of many.
+
+    Raises:
+        Malformed: as ``decode_one`` does; the sentence names the object."""
+    try:
+        return decode_one(raw)
+    except Malformed as error:
+        raise Malformed(f"{_name_of(raw)}: {error}") from error
+
+
+def _name_of(raw: msgspec.Raw) -> str:
+    with suppress(Malformed):
+        identity = identity_of(raw)
+        return "/".join(filter(None, (identity.namespace, identity.name))) or _NAMELESS
+    return _NAMELESS
+
+
+_NAMELESS: Final = "an object without a name"
+
+
+def decoded(
+    raws: Iterable[msgspec.Raw], decode_one: Callable[[msgspec.Raw], Item], said: list[str]
+) -> list[Item]:
+    """The objects that can be decoded; a sentence on each of the others is added to ``said``."""
+    found: list[Item] = []
+    for raw in raws:
+        try:
+            found.append(decode_item(decode_one, raw))
+        except Malformed as error:
+            said.append(str(error))
+    return found
 
 
 def decode_event(what: str, line: bytes) -> Event:
@@ -119,14 +182,11 @@ def decode_event(what: str, line: bytes) -> Event:
         KubeError: the event is an error of the API server.
         Malformed: the line is not an event.
     """
-    try:
-        event = _LINES.decode(line)
-        if event.type == "ERROR":
-            status = _STATUSES.decode(event.object)
-            raise from_status(what, status, status.code or 500)
-        return Event(event.type, event.object, _OBJECTS.decode(event.object).metadata)
-    except _UNREADABLE as error:
-        raise Malformed(f"an event cannot be decoded: {error}") from error
+    event = decode(_LINES, line, "an event")
+    if event.type == "ERROR":
+        status = decode(_STATUSES, event.object, "an error")
+        raise from_status(what, status, status.code or 500)
+    return Event(event.type, event.object, identity_of(event.object))
 
 
 def lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

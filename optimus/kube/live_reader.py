@@ -1,13 +1,11 @@
 """Uncached reads, for decisions that cannot be taken back."""
 
-import msgspec
-
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, path_of
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_kinds import pod_selector
-from optimus.kube.list_watch import decode_page
+from optimus.kube.list_watch import decode_item, read_pages
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.results import Refused, answer_of
 from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
@@ -38,23 +36,13 @@ class LiveReader:
 
     def _pods(self, job: TrainingJob) -> list[Pod]:
         what, path = f"list the pods of {job.key}", path_of("", "v1", "pods", job.namespace)
-        pods: list[Pod] = []
-        token = ""
-        while True:
-            query = [("labelSelector", pod_selector(job.kind, job.name)), ("limit", "500")]
-            body = self._client.get(what, path, [*query, ("continue", token)] if token else query)
-            items, token = _items(what, body)
-            # Another kind of job may have the same name, and so the same labels.
-            pods += [pod for pod in items if pod.owner is not None and pod.owner.uid == job.uid]
-            if not token:
-                return pods
-
-
-def _items(what: str, body: bytes) -> tuple[list[Pod], str]:
-    # A pod that cannot be read must not be taken for a pod that is gone: here one bad pod fails the
-    # whole answer.
-    try:
-        page = decode_page(body)
-        return [decode_pod(raw) for raw in page.items or ()], page.metadata.next_page or ""
-    except (Malformed, msgspec.MsgspecError) as error:
-        raise KubeError(ErrorKind.TRANSIENT, f"cannot {what}: {error}") from error
+        query = [("labelSelector", pod_selector(job.kind, job.name))]
+        try:
+            pages = read_pages(self._client, what, path, query)
+            pods = [decode_item(decode_pod, raw) for page in pages for raw in page.items or ()]
+        except Malformed as error:
+            # A pod that cannot be read must not be taken for a pod that is gone: here one bad pod
+            # fails the whole answer.
+            raise KubeError(ErrorKind.TRANSIENT, f"cannot {what}: {error}") from error
+        # Another kind of job may have the same name, and so the same labels.
+        return [pod for pod in pods if pod.owner is not None and pod.owner.uid == job.uid]

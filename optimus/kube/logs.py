@@ -13,8 +13,8 @@ from optimus.kube.times import format_instant, parse_instant
 from optimus.progress.types import LogLine, LogRead
 
 LIMIT_BYTES = 1 << 18
-"""Of one read: some 5,000 lines. The oldest lines come first; the next read continues after
-them."""
+"""The limit of one read, some 5,000 lines. The oldest lines come first; the next read continues
+after them."""
 
 _SMALL_BYTES = 1 << 14
 
@@ -23,8 +23,8 @@ LIMIT_LINE = 16 * 1024
 Positions in a log are remembered with the line they are at."""
 
 TAIL_LINES = 5000
-"""From ``since`` on a log mostly has fewer lines. A kubelet finds the last lines from the file's
-end; for an instant alone it reads the whole file, 10 MiB by default."""
+"""The most lines that are asked for since an instant. A kubelet finds the last lines from the
+file's end; for an instant alone it reads the whole file, 10 MiB by default."""
 
 READ_SECONDS = 5.0
 """A silent kubelet must not keep a reader from the other logs for longer."""
@@ -50,8 +50,8 @@ class LogReader:
         self._client = client
         self._limit_bytes = limit_bytes
         self._parsing = Lock()
-        """Of all readers one parses a large log at a time: together they would leave the thread
-        that decides little of the interpreter."""
+        """All readers share it: one parses a large log at a time. Together they would leave the
+        thread that decides little of the interpreter."""
 
     def read(
         self, pod: Pod, *, since: float | None = None, last_lines: int | None = None

@@ -1,4 +1,4 @@
-"""What all objects of the API server have in common, and how they are decoded."""
+"""The parts that all objects of the API server have in common, and how they are decoded."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -12,8 +12,23 @@ Spec = TypeVar("Spec")
 Status = TypeVar("Status")
 
 
+class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
+    """An object for which another one was made."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group of its kind; the core group is ""."""
+        return self.api_version.rpartition("/")[0]
+
+
 class ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
-    """What an object of the API server says of itself."""
+    """The metadata of any object."""
 
     name: str
     namespace: str = ""
@@ -24,6 +39,27 @@ class ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+    @property
+    def controllers(self) -> list[OwnerReference]:
+        """The owners that manage the object; the API server allows one."""
+        return [owner for owner in self.owner_references or () if owner.controller]
+
+
+class UniqueMetadata(ObjectMetadata, gc=False, kw_only=True):
+    """The metadata of an object that is known by its UID."""
+
+    uid: str
+
+
+class StatusCondition(msgspec.Struct, gc=False):
+    """One condition in an object's status."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
 
 
 class ApiObject(msgspec.Struct, Generic[Spec, Status], gc=False):

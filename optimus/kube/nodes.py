@@ -21,7 +21,7 @@ class ClusterNode(ClusterScoped, frozen=True, gc=False, kw_only=True):
     problem: str | None = None
 
 
-class _Taint(msgspec.Struct, gc=False):
+class _NodeTaint(msgspec.Struct, gc=False):
     key: str
     effect: str
     value: str | None = None
@@ -29,7 +29,7 @@ class _Taint(msgspec.Struct, gc=False):
 
 class _NodeSpec(msgspec.Struct, gc=False):
     unschedulable: bool | None = None
-    taints: list[_Taint] | None = None
+    taints: list[_NodeTaint] | None = None
 
 
 class _NodeStatus(msgspec.Struct, gc=False):

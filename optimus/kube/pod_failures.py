@@ -15,7 +15,7 @@ FORGIVEN_SECONDS: Final = 600.0
 """After so long without another end the kubelet starts its back-off anew."""
 
 LAST_LINES: Final = 20
-"""Of a log, that are looked at for the reason of an error."""
+"""The lines at the end of a log in which the reason of an error is looked for."""
 
 _LONGEST: Final = 200
 _NO_MEMORY: Final = re.compile(
@@ -41,7 +41,7 @@ class PodFailure:
     """The line of its log that says why it ended; empty where that is not known."""
 
     others: int = 0
-    """How many more pods do not run as they should."""
+    """The number of further pods that do not run as they should."""
 
     @property
     def cause(self) -> str:
@@ -83,7 +83,7 @@ def failure_of(
 
 
 def worst_first(pods: Iterable[Pod]) -> list[Pod]:
-    """Those whose logs most likely say why the job fails first."""
+    """The pods whose logs most likely say why the job fails come first."""
     return sorted(pods, key=lambda pod: _order(pod, pod.container.message))
 
 

@@ -15,7 +15,6 @@ import msgspec
 from optimus.jobs import TRAINERS, JobKey, NodeConstraints, Role
 from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
-from optimus.kube.errors import decode
 from optimus.kube.job_kinds import (
     JOB_KINDS,
     JOBSET,
@@ -26,6 +25,7 @@ from optimus.kube.job_kinds import (
 )
 from optimus.kube.jobsets import SetMember, SetShape, member_of
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata, StatusCondition, UniqueMetadata, decoder_of
 from optimus.kube.podspec import (
     MOST_ITEMS,
     Container,
@@ -58,23 +58,23 @@ class ContainerState(NamedTuple):
     """The container that trains, as the pod's status shows it."""
 
     started_at: float | None = None
-    """Since when it has run, seconds since the epoch, UTC; where it was restarted, since when the
-    pod has. ``None`` while it does not run."""
+    """The instant since which it has run, seconds since the epoch, UTC; where it was restarted,
+    since when the pod has. ``None`` while it does not run."""
     restarts: int = 0
     error: str = ""
-    """How it last ended if that was an error: ``exit code 137 (OOMKilled)``."""
+    """The error with which it last ended: ``exit code 137 (OOMKilled)``."""
     stopped: str = ""
     """Why the kubelet does not run it, or another container of its pod, in the kubelet's words:
     ``CrashLoopBackOff``, ``ImagePullBackOff: no such image``, ``Evicted: ...``."""
     message: str = ""
-    """What it left for the kubelet when it last ended; by the pod's ``terminationMessagePolicy``
-    the last lines of its log."""
+    """The message that it left for the kubelet when it last ended; by the pod's
+    ``terminationMessagePolicy`` the last lines of its log."""
     restarted_at: float | None = None
-    """Since when it has run, where it was started again."""
+    """The same of a container that was started again."""
 
     @property
     def crash_loops(self) -> bool:
-        """Whether the kubelet waits longer and longer before it starts it again."""
+        """The kubelet waits longer and longer before it starts it again."""
         return self.stopped == CRASH_LOOP
 
 
@@ -85,7 +85,7 @@ _ORDINARY: Final = (None, "", "ContainerCreating", "PodInitializing")
 _LONGEST_MESSAGE: Final = 300
 
 FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
-"""Of a pod that has ended: it takes no room any more."""
+"""The phases of a pod that has ended: it takes no room any more."""
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -120,10 +120,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     rules: PodRules | None = None
     beyond_plan: bool = False
     device_claims: tuple[PodClaim, ...] = ()
-    """What it claims of devices (dynamic resource allocation)."""
+    """Its claims of devices (dynamic resource allocation)."""
 
     in_group: bool = False
-    """Whether kube-scheduler itself decides on it together with the others of its PodGroup."""
+    """kube-scheduler itself decides on it together with the others of its PodGroup."""
 
     gates: tuple[str, ...] = ()
     priority: int = 0
@@ -133,17 +133,21 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The name of that class."""
 
     may_preempt: bool = True
-    """Whether ``spec.preemptionPolicy``, of the same class, is not Never."""
+    """``spec.preemptionPolicy``, of the same class, is not Never."""
 
     container: ContainerState = _NEW_CONTAINER
     goal_met: str = ""
-    """Since when its job's goal has been met, by its annotation; empty: not annotated."""
+    """The instant since which its job's goal has been met, by its annotation; empty: not
+    annotated."""
 
     member: SetMember | None = None
-    """Which pod of its JobSet it is. Its replica, and its gang, are told by that (``in_set``)."""
+    """Its place in its JobSet, which tells its replica and its gang (``in_set``)."""
 
     refused: bool = False
-    """Whether a scheduler has found no node for it, by its condition PodScheduled."""
+    """A scheduler has found no node for it, by its condition PodScheduled."""
+
+    refusal: str = ""
+    """The message of that condition while it is False."""
 
     @property
     def job_key(self) -> JobKey | None:
@@ -152,25 +156,24 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it does not run, or was started again, for an error or for what the kubelet
-        says."""
+        """It does not run, or was started again, for an error or for what the kubelet says."""
         state = self.container
         is_there = not self.leaving and self.phase != "Succeeded"
         return is_there and bool(state.stopped or state.error)
 
     @property
     def has_rules(self) -> bool:
-        """Whether it is not resources and constraints alone that decide where it may go."""
+        """More than resources and constraints decides where it may go."""
         return self.rules is not None or self.beyond_plan or bool(self.device_claims)
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended, so that it takes no room any more."""
+        """It has ended, so that it takes no room any more."""
         return self.phase in FINISHED_PHASES
 
     @property
     def running(self) -> bool:
-        """Whether it runs and is not being deleted."""
+        """It runs and is not being deleted."""
         return self.phase == "Running" and not self.leaving
 
     def without(self, resources: Collection[str]) -> "Pod":
@@ -192,35 +195,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def has_trained(self) -> bool:
-        """Whether it trained and has ended well: its job is about to end."""
+        """It trained and has ended well: its job is about to end."""
         role = None if self.replica is None else self.replica.role
         return self.phase == "Succeeded" and not self.leaving and role in TRAINERS
-
-
-class _OwnerReference(msgspec.Struct, gc=False, rename="camel"):
-    kind: str
-    name: str
-    uid: str
-    api_version: str = ""
-    controller: bool | None = None
-
-
-class _Annotations(msgspec.Struct, gc=False, rename={"goal_met": Annotation.GOAL_MET}):
-    """The annotations that are read; pods have many others."""
-
-    goal_met: str = ""
-
-
-class _Metadata(msgspec.Struct, gc=False, rename="camel"):
-    name: str
-    uid: str
-    namespace: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    resource_version: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: _Annotations | None = None
-    owner_references: list[_OwnerReference] | None = None
 
 
 class _Running(msgspec.Struct, gc=False, rename="camel"):
@@ -251,7 +228,7 @@ class _ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
     last_state: _State | None = None
 
 
-class _Status(msgspec.Struct, gc=False, rename="camel"):
+class _PodStatus(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     reason: str | None = None
     message: str | None = None
@@ -259,16 +236,17 @@ class _Status(msgspec.Struct, gc=False, rename="camel"):
     nominated_node_name: str | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
-    conditions: msgspec.Raw = msgspec.Raw()  # looked at as text: most pods have five
+    conditions: msgspec.Raw = msgspec.Raw()  # read of pods without a node alone
 
 
-class _RawPod(msgspec.Struct, gc=False):
-    metadata: _Metadata
+class _StoredPod(msgspec.Struct, gc=False):
+    metadata: UniqueMetadata
     spec: PodSpec
-    status: _Status | None = None
+    status: _PodStatus | None = None
 
 
-_DECODER = msgspec.json.Decoder(_RawPod)
+_pod = decoder_of(_StoredPod, "a pod")
+_conditions = decoder_of(list[StatusCondition], "a list of conditions")
 
 
 def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
@@ -277,7 +255,7 @@ def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
     Raises:
         Malformed: the JSON is not a pod, or states an amount that is not a quantity.
     """
-    return _view(decode(_DECODER, raw, "a pod"))
+    return _view(_pod(raw))
 
 
 def watched_pods(
@@ -294,12 +272,13 @@ def watched_pods(
     return ListWatch("pods", path_of("", "v1", "pods"), decoder, label_selector, field_selector)
 
 
-def _view(raw: _RawPod) -> Pod:
-    metadata, status = raw.metadata, raw.status or _Status()
+def _view(raw: _StoredPod) -> Pod:
+    metadata, status = raw.metadata, raw.status or _PodStatus()
     member = _member(metadata)
-    owner = _owner(metadata.owner_references or (), member)
+    owner = _owner(metadata, member)
     containers = raw.spec.containers or []
     labels, container = _interned_labels(metadata.labels), log_container(containers)
+    refused = None if raw.spec.node_name else _refused(status.conditions)
     return Pod(
         uid=metadata.uid,
         namespace=metadata.namespace,
@@ -317,7 +296,7 @@ def _view(raw: _RawPod) -> Pod:
         gang=gang_of(containers, container) if owner and member is None else None,
         member=member,
         log_container=container,
-        resource_version=metadata.resource_version or "",
+        resource_version=metadata.resource_version,
         labels=labels,
         rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
         beyond_plan=beyond_plan(raw.spec) or len(metadata.labels or ()) > MOST_ITEMS,
@@ -328,13 +307,20 @@ def _view(raw: _RawPod) -> Pod:
         container=_container(status, container) if owner else _NEW_CONTAINER,
         priority_class=sys.intern(raw.spec.priority_class_name or ""),
         may_preempt=raw.spec.preemption_policy != "Never",
-        goal_met=metadata.annotations.goal_met if metadata.annotations else "",
-        # Of the conditions of a pod without a node, only PodScheduled has this reason.
-        refused=raw.spec.node_name is None and b'"Unschedulable"' in bytes(status.conditions),
+        goal_met=(metadata.annotations or {}).get(Annotation.GOAL_MET, ""),
+        refused=bool(refused and refused.reason == "Unschedulable"),
+        refusal=(refused and refused.message) or "",
     )
 
 
-def _container(status: _Status, name: str) -> ContainerState:
+def _refused(conditions: msgspec.Raw) -> StatusCondition | None:
+    """The condition that says that kube-scheduler has found no node yet."""
+    found = _conditions(conditions) if bytes(conditions) not in (b"", b"null") else ()
+    refusals = (each for each in found if (each.type, each.status) == ("PodScheduled", "False"))
+    return next(refusals, None)
+
+
+def _container(status: _PodStatus, name: str) -> ContainerState:
     """The state of the container that trains; of a pod of no training job it is not needed."""
     found = next((each for each in status.container_statuses or () if each.name == name), None)
     stopped = _stopped(status)
@@ -359,7 +345,7 @@ def _container(status: _Status, name: str) -> ContainerState:
     )
 
 
-def _stopped(status: _Status) -> str:
+def _stopped(status: _PodStatus) -> str:
     """Return why a container of the pod does not run, as the kubelet says."""
     if status.phase == "Failed":
         return _told(status.reason, status.message)
@@ -397,22 +383,21 @@ def _pair(key: str, value: str) -> tuple[str, str]:
     return key, value
 
 
-def _member(metadata: _Metadata) -> SetMember | None:
+def _member(metadata: ObjectMetadata) -> SetMember | None:
     """The member of a JobSet that a pod of a Job is."""
-    controllers = [each for each in metadata.owner_references or () if each.controller]
-    if not any(each.kind == "Job" and each.api_version == "batch/v1" for each in controllers):
+    owners = metadata.controllers
+    if not any((owner.kind, owner.api_version) == ("Job", "batch/v1") for owner in owners):
         return None
     return member_of(metadata.labels or {})
 
 
-def _owner(references: Sequence[_OwnerReference], member: SetMember | None) -> Owner | None:
+def _owner(metadata: ObjectMetadata, member: SetMember | None) -> Owner | None:
     if member is not None:
         return Owner(JOBSET.name, member.jobset, member.jobset_uid)
-    for reference in references:
-        group = reference.api_version.partition("/")[0]
-        kind = JOB_KINDS.get(reference.kind) if reference.controller else None
-        if kind is not None and kind.group == group:
-            return Owner(reference.kind, reference.name, reference.uid)
+    for owner in metadata.controllers:
+        kind = JOB_KINDS.get(owner.kind)
+        if kind is not None and kind.group == owner.group:
+            return Owner(owner.kind, owner.name, owner.uid)
     return None
 
 

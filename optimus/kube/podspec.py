@@ -5,10 +5,10 @@ resource.PodRequests): containers and sidecars (init containers that restart) ad
 containers run one after the other beside the sidecars before them, so that the largest counts;
 pod-level requests replace the sum; overhead comes on top."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,19 +26,17 @@ from optimus.placement.rules import (
 from optimus.resources import CPU, MEMORY, NONE, PODS, Resources, total
 
 MOST_ITEMS: Final = 128
-"""Of each list that a pod's user writes: labels, selectors, tolerations, rules, kinds of resources.
-Further ones are left to kube-scheduler. An object of a megabyte would take ten times as much here
-otherwise, for every pod, and once more for each version that a cache below remembers."""
+"""The items that are read of each list that a pod's user writes: labels, selectors, tolerations,
+rules, kinds of resources. Further ones are left to kube-scheduler. An object of a megabyte would
+take ten times as much here otherwise, for every pod, and once more for each version that a cache
+below remembers."""
 
 _MOST_CONTAINERS: Final = 1024
-"""Of a pod, that are counted: no kubelet runs as many."""
+"""The containers of a pod that are counted: no kubelet runs as many."""
 
 _MOST_VALUES: Final = 8192
-"""Of all requirements on a node together: some users name each of their nodes."""
-
-_LARGEST_TEMPLATE: Final = 16_384
-"""Bytes of the amounts in a template, those of a hundred containers. Quotas are not looked at for a
-larger one: its pods are refused once they are made."""
+"""The values that are read of all requirements on a node together: some users name each of their
+nodes."""
 
 _Item = TypeVar("_Item")
 
@@ -167,7 +165,7 @@ class _Volume(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def is_limited(self) -> bool:
-        """Whether kube-scheduler limits how many of these, or which, are on one node."""
+        """kube-scheduler limits how many of these, or which, are on one node."""
         return any(
             each is not None
             for each in (
@@ -190,10 +188,6 @@ class _Toleration(msgspec.Struct, gc=False, frozen=True):
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
-
-
-class _SchedulingGroup(msgspec.Struct, gc=False, rename="camel"):
-    pod_group_name: str | None = None
 
 
 class PodClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -221,11 +215,10 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     volumes: list[_Volume] | None = None
     scheduling_gates: list[_SchedulingGate] | None = None
     resource_claims: list[PodClaim] | None = None
-    scheduling_group: _SchedulingGroup | None = None
+    scheduling_group: object = None
     priority: int | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
-    active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
 
 
@@ -238,81 +231,57 @@ def requests_of(spec: PodSpec) -> Resources:
     Raises:
         Malformed: an amount is not a quantity.
     """
-    containers = (spec.containers or ())[:_MOST_CONTAINERS]
-    amounts = tuple([_amounts(container.resources) for container in containers])
+    return _of_pod(spec, _requests, requested(spec.overhead))
+
+
+def _of_pod(
+    spec: PodSpec, amounts: Callable[[ResourceRequirements], Resources], overhead: Resources
+) -> Resources:
+    def of(requirements: ResourceRequirements | None) -> Resources:
+        return NONE if requirements is None else amounts(requirements)
+
+    containers = tuple([of(each.resources) for each in (spec.containers or ())[:_MOST_CONTAINERS]])
     before = tuple(
         [
-            (container.restart_policy == "Always", _amounts(container.resources))
+            (container.restart_policy == "Always", of(container.resources))
             for container in (spec.init_containers or ())[:_MOST_CONTAINERS]
         ]
     )
-    stated = None if spec.resources is None else _amounts(spec.resources)
-    summed = _summed if len(amounts) + len(before) <= MOST_ITEMS else _summed.__wrapped__
-    return _few_kinds(summed(amounts, before, stated, requested(spec.overhead)))
+    stated = None if spec.resources is None else amounts(spec.resources)
+    summed = _summed if len(containers) + len(before) <= MOST_ITEMS else _summed.__wrapped__
+    return _few_kinds(summed(containers, before, stated, overhead))
 
 
-def limits_of(spec: PodSpec) -> Resources:
-    """What a pod with this spec may use at most, as quotas count it (PodLimits); a resource of
-    which no container states a limit is not there.
+class Template(NamedTuple):
+    """The part of a pod template that admission and quotas look at; equal templates are one
+    object."""
+
+    requests: Resources
+    limits: Resources
+    """A resource of which no container states a limit is not there."""
+
+    priority_class: str
+    grace_seconds: int | None
+
+
+def template_of(spec: PodSpec) -> Template:
+    """The template with this spec.
 
     Raises:
         Malformed: an amount is not a quantity.
     """
-
-    def as_requests(given: ResourceRequirements | None) -> ResourceRequirements | None:
-        return None if given is None else ResourceRequirements(given.limits)
-
-    def all_of(containers: Iterable[Container] | None) -> list[Container]:
-        return [
-            msgspec.structs.replace(container, resources=as_requests(container.resources))
-            for container in containers or ()
-        ]
-
-    limits = requests_of(
-        PodSpec(
-            containers=all_of(spec.containers),
-            init_containers=all_of(spec.init_containers),
-            resources=as_requests(spec.resources),
-        )
-    )
-    overhead = requested(spec.overhead)
-    return Resources(
-        {name: amount + overhead[name] for name, amount in limits.items() if name != PODS}
+    limits, overhead = _of_pod(spec, _limits, NONE), requested(spec.overhead)
+    with_overhead = {name: amount + overhead[name] for name, amount in limits.items()}
+    del with_overhead[PODS]
+    return _shared_template(
+        requests_of(spec),
+        Resources(with_overhead),
+        spec.priority_class_name or "",
+        spec.termination_grace_period_seconds,
     )
 
 
-class Template(msgspec.Struct, frozen=True, eq=False):
-    """What admission looks at in a pod template; equal templates are one object."""
-
-    spec: PodSpec
-
-
-def template_of(spec: PodSpec) -> Template:
-    """The template with this spec."""
-
-    def amounts(containers: Iterable[Container] | None) -> list[Container]:
-        return [
-            Container(resources=container.resources, restart_policy=container.restart_policy)
-            for container in containers or ()
-        ]
-
-    encoded = msgspec.json.encode(
-        PodSpec(
-            containers=amounts(spec.containers),
-            init_containers=amounts(spec.init_containers),
-            overhead=spec.overhead,
-            resources=spec.resources,
-            priority_class_name=spec.priority_class_name,
-            active_deadline_seconds=spec.active_deadline_seconds,
-            termination_grace_period_seconds=spec.termination_grace_period_seconds,
-        )
-    )
-    return _shared_template(encoded if len(encoded) <= _LARGEST_TEMPLATE else b"{}")
-
-
-@lru_cache(maxsize=4096)
-def _shared_template(encoded: bytes) -> Template:
-    return Template(msgspec.json.decode(encoded, type=PodSpec))
+_shared_template = lru_cache(maxsize=4096)(Template)
 
 
 @lru_cache(maxsize=4096)
@@ -335,14 +304,16 @@ def _summed(
     return _with_pod_level(_larger(running, first), stated) + overhead + _ONE_POD
 
 
-def _amounts(requirements: ResourceRequirements | None) -> Resources:
-    if requirements is None:
-        return NONE
+def _requests(requirements: ResourceRequirements) -> Resources:
     if not requirements.limits:
         return requested(requirements.requests)
     # The API server turns a limit without a request into a request; a job's template has not been
     # through that yet.
-    return requested({**(requirements.limits or {}), **(requirements.requests or {})})
+    return requested({**requirements.limits, **(requirements.requests or {})})
+
+
+def _limits(requirements: ResourceRequirements) -> Resources:
+    return requested(requirements.limits)
 
 
 def _few_kinds(amounts: Resources) -> Resources:
@@ -533,7 +504,7 @@ def _claims(spec: PodSpec, name: str) -> tuple[str, ...]:
 
 
 def shows_annotation(spec: PodSpec, annotation: str) -> bool:
-    """Whether a file in the pod has the value of this annotation of it: a downward API volume."""
+    """A file in the pod has the value of this annotation of it: a downward API volume."""
     path = f"metadata.annotations['{annotation}']"
     return any(
         file.field_ref is not None and file.field_ref.field_path == path

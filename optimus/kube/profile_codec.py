@@ -1,4 +1,4 @@
-"""Between API objects and the values of a job's life.
+"""API objects turned into the values of a job's life, and back.
 
 1. What the autoscaler keeps in a job's profile, for the one after it and for its users' questions.
    ``state`` holds the log's state (losses, samples, how far each pod was read) and the job's
@@ -12,8 +12,9 @@ import logging
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -26,14 +27,15 @@ from optimus.kube.profiles import RescaleStatus
 from optimus.kube.times import format_instant, parse_instant
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import JobRecord
-from optimus.models.expectation import expect_job, presentable
-from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint, TrainingProgress
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import ObservedJob, ObservedPods, PauseReason, RescaleRecord, Step
+
+if TYPE_CHECKING:  # loaded where something is fitted
+    from optimus.models.forecast import Forecast
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +46,6 @@ MOST_STORED: Final = 256 * 1024
 
 
 StoredSettings = dict[str, Any]
-"""As JSON has them."""
 
 
 class SavedState(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ class SavedState(msgspec.Struct, frozen=True):
 
 
 class _StoredState(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
-    """What was learned, as it is stored."""
+    """The saved state under the names that are stored."""
 
     log: LogState = msgspec.field(default_factory=LogState)
     record: dict[str, Any] = {}
@@ -120,25 +121,35 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
         return SavedState()
 
 
-class Learned(NamedTuple):
-    """What a profile says of a job's training."""
+@dataclass(frozen=True)
+class Learned:
+    """The training of a job as its profile tells it at an instant.
 
+    Earlier runs of the job's workload are not in its profile, and are not used."""
+
+    job: Job
     progress: TrainingProgress
-    forecast: Forecast | NotReady
     record: JobRecord
     decided_by: StoredSettings | None = None
 
+    @cached_property
+    def forecast(self) -> "Forecast | NotReady":
+        """A fit to the job's own losses and speeds."""
+        from optimus.models.expectation import expect_job, presentable
+        from optimus.models.forecast import forecast_job
+
+        found = forecast_job(self.job, self.progress)
+        if isinstance(found, NotReady):
+            expected = expect_job(self.job, self.progress, found)
+            return presentable(self.job, self.progress, expected) or found
+        return found
+
 
 def learned(state: str, job: Job, at: float) -> Learned:
-    """The training that a profile's ``state`` has, with a fit of its own; ``at`` is now.
-
-    Earlier runs of the job's workload are not in its profile, and are not used."""
+    """The training that a profile's ``state`` has; ``at`` is now."""
     saved = unpack(state, job.key, at)
     progress = ProgressLog.from_state(LogFormatOptions.of(job), saved.log).progress(at)
-    found = forecast_job(job, progress)
-    if isinstance(found, NotReady):
-        found = presentable(job, progress, expect_job(job, progress, found)) or found
-    return Learned(progress, found, saved.record, saved.decided_by)
+    return Learned(job, progress, saved.record, saved.decided_by)
 
 
 def _sharing(log: LogState) -> LogState:
@@ -194,7 +205,7 @@ PHASES: Final = {
     Step.VERIFY: Phase.STARTING,
     Step.YIELD: Phase.TRAINING,
 }
-"""What each step of a rescale is shown as."""
+"""The phase as which each step of a rescale is shown."""
 
 
 def pack_rescale(record: RescaleRecord) -> RescaleStatus:
@@ -277,7 +288,7 @@ def observed_job(job: TrainingJob) -> ObservedJob:
 
 
 def observed_pods(pods: Sequence[Pod], fixed: int) -> ObservedPods:
-    """What the state machine needs of a job's pods; ``fixed`` is its number of fixed ones."""
+    """The pods of a job as the state machine sees them; ``fixed`` is its number of fixed ones."""
     staying = [pod for pod in pods if not pod.leaving]
     leaving = [f"{pod.name} on {pod.node or 'no node'}" for pod in pods if pod.leaving]
     started = [pod for pod in staying if pod.phase in ("Running", "Succeeded")]

@@ -44,7 +44,7 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     restarts: int = 0
     failure: str = ""
     return_ps: int | None = None
-    """Of a roll-back: the counts to which it goes; without them to those before."""
+    """The counts to which a roll-back goes; without them to those before."""
 
     return_workers: int | None = None
     pause: str = ""
@@ -71,7 +71,7 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class RecommendationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What would be decided for a job that is not changed; seconds to its goal now and then."""
+    """The decision on a job that is not changed; seconds to its goal now and then."""
 
     ps: int
     workers: int
@@ -95,7 +95,7 @@ class NodeKind(msgspec.Struct, frozen=True):
 
 
 class ConditionType(StrEnum):
-    """What a profile's conditions are about."""
+    """The subjects of a profile's conditions."""
 
     FORECAST = "Forecast"
     PLACED = "Placed"
@@ -122,7 +122,8 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BooksStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What moving the job has saved (``lifecycle.books``), and the same as its user reads it."""
+    """The time that moving the job has saved (``lifecycle.books``), and the same as its user reads
+    it."""
 
     text: str
     saved_seconds: int
@@ -132,7 +133,7 @@ class BooksStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What the autoscaler decided and learned. Instants are RFC 3339, durations seconds.
+    """The autoscaler's decisions, and its knowledge. Instants are RFC 3339, durations seconds.
 
     ``state`` belongs to the autoscaler alone: what it needs to go on after a restart.
     ``written_by`` is the instance that wrote this status.
@@ -183,10 +184,10 @@ class TrainingProfile(msgspec.Struct, frozen=True, kw_only=True):
     job: JobRef
     status: ProfileStatus
     resource_version: str = ""
-    """Of the version that was read, or last written; empty: not known."""
+    """The version that was read, or last written; empty: not known."""
 
     generation: int = 0
-    """Of its spec; 0: not known."""
+    """The generation of its spec; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,43 +239,29 @@ class ProfileWriter:
     """Creates profiles and writes their status; the autoscaler is the only one to do so."""
 
     def __init__(self, client: Client) -> None:
-        self._api = CustomResource(client, PROFILES)
+        self._api = CustomResource(client, PROFILE_KIND, PROFILES, decode_profile)
 
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
         """The job's profile, created if absent. The API server deletes it with the job."""
         return answer_of(lambda: self._create(job))
 
     def _create(self, job: TrainingJob) -> TrainingProfile | NameTaken:
-        what = f"create TrainingProfile {job.key}"
         try:
-            body = self._api.call(
-                what, "create_namespaced_custom_object", job.namespace, body=_new(job)
-            )
+            return self._api.create(job.namespace, job.name, _new(job))
         except KubeError as error:
             if error.kind is not ErrorKind.EXISTS:
                 raise
-            return self._existing(job)
-        return _decoded(what, body)
-
-    def _existing(self, job: TrainingJob) -> TrainingProfile | NameTaken:
-        found = self._read(job.namespace, job.name)
+        found = self._api.read(job.namespace, job.name)
         return found if found.job.uid == job.uid else NameTaken(found)
 
     def stored(self, profile: TrainingProfile) -> TrainingProfile | Refused:
         """The profile of that name as it is stored now."""
-        return answer_of(lambda: self._read(profile.namespace, profile.name))
-
-    def _read(self, namespace: str, name: str) -> TrainingProfile:
-        what = f"read TrainingProfile {namespace}/{name}"
-        return _decoded(
-            what, self._api.call(what, "get_namespaced_custom_object", namespace, name=name)
-        )
+        return answer_of(lambda: self._api.read(profile.namespace, profile.name))
 
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
         """Replace the whole status. INVALID where the profile is no longer the same object;
         CONFLICT where it has changed since it was read."""
         return self._api.replace_status(
-            f"write the status of TrainingProfile {profile.namespace}/{profile.name}",
             profile.namespace,
             profile.name,
             _storable(status, profile.generation),
@@ -284,8 +271,7 @@ class ProfileWriter:
 
     def delete(self, profile: TrainingProfile) -> Written | Refused:
         """Delete a profile whose job is gone, this very one and no later one of the name."""
-        what = f"delete TrainingProfile {profile.namespace}/{profile.name}"
-        return self._api.delete(what, profile.namespace, profile.name, {"uid": profile.uid})
+        return self._api.delete(profile.namespace, profile.name, {"uid": profile.uid})
 
 
 def _new(job: TrainingJob) -> dict[str, object]:
@@ -297,8 +283,6 @@ def _new(job: TrainingJob) -> dict[str, object]:
         "blockOwnerDeletion": False,
     }
     return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": PROFILE_KIND,
         "metadata": {"name": job.name, "namespace": job.namespace, "ownerReferences": [owner]},
         "spec": {"jobRef": reference},
     }
@@ -316,27 +300,7 @@ def _storable(status: ProfileStatus, generation: int) -> dict[str, object]:
         fields["conditions"] = [
             {**condition, "observedGeneration": generation} for condition in conditions
         ]
-    return {
-        name: value if name == "state" else _cut(value)
-        for name, value in fields.items()
-        if value is not None
-    }
-
-
-_MOST_CHARACTERS = 2048
-"""Of one text that is only shown, such as the operator's message on a failed job."""
-
-
-def _cut(value: object) -> object:
-    match value:
-        case str():
-            return value[:_MOST_CHARACTERS]
-        case list():
-            return [_cut(each) for each in value]
-        case dict():
-            return {name: _cut(each) for name, each in value.items()}
-        case _:
-            return value
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 _PRINTED = {"loss": 5, "stepsPerSecond": 4}
@@ -345,10 +309,3 @@ _PRINTED = {"loss": 5, "stepsPerSecond": 4}
 
 def _rounded(value: object, digits: int) -> object:
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
-
-
-def _decoded(what: str, body: bytes) -> TrainingProfile:
-    try:
-        return decode_profile(body)
-    except Malformed as error:
-        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error

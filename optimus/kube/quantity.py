@@ -22,12 +22,12 @@ _NOTHING = re.compile(r"[+-]?[0.]+(?![0-9.])")
 _LARGEST = 2**63 - 1
 
 MOST_KINDS: Final = 128
-"""Of resources that one object names."""
+"""The kinds of resources that are read of one object."""
 
 _Value = TypeVar("_Value", str | int | float, int)
 
 Amount = str | int | float
-"""How JSON carries a quantity: the API server writes strings, users also write numbers."""
+"""A quantity in JSON: the API server writes strings, users also write numbers."""
 
 
 def requested(amounts: Mapping[str, Amount] | None) -> Resources:

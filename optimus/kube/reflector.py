@@ -21,12 +21,12 @@ import urllib3
 from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, classify
 from optimus.kube.list_watch import (
-    ListPage,
     ListSource,
     ListWatch,
     decode_event,
-    decode_page,
+    decode_item,
     lines,
+    read_pages,
 )
 from optimus.kube.store import Changes, Key, ObjectStore, Observer, T
 
@@ -43,19 +43,19 @@ class ReflectorConfig:
     """Objects per page of a list: bounds the memory of one answer."""
 
     watch_seconds: float = 120.0
-    """How long one watch lasts at least; jitter adds up to a quarter. A frozen server goes
+    """The least time that one watch lasts; jitter adds up to a quarter. A frozen server goes
     unnoticed for at most this and ``grace_seconds``; opening a watch is cheap."""
 
     grace_seconds: float = 15.0
-    """How much longer than a watch a read may wait before the server counts as frozen."""
+    """A read may wait so much longer than a watch before the server counts as frozen."""
 
     absent_seconds: float = 30.0
-    """How often an optional kind that the server does not serve is tried again."""
+    """An optional kind that the server does not serve is tried again so often."""
 
     backoff: BackoffConfig = field(default_factory=BackoffConfig)
 
     clock: Callable[[], float] = time.monotonic
-    """What the age of the copy is measured by, in seconds."""
+    """The clock by which the age of the copy is measured, in seconds."""
 
     @classmethod
     def within(cls, age_seconds: float) -> Self:
@@ -120,7 +120,7 @@ class Reflector(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether the first list was read. ``failure`` says why the cache is not fresh now."""
+        """The first list was read. ``failure`` says why the cache is not fresh now."""
         return self._synced.is_set()
 
     def wait_synced(self, timeout_seconds: float) -> bool:
@@ -222,7 +222,7 @@ class Reflector(Generic[T]):
         self._failure = None
 
     def _continue_without_resource(self, error: KubeError) -> None:
-        """What was known stays; it is tried again from time to time."""
+        """Keep what was known; it is tried again from time to time."""
         if not self._is_refused:
             _LOG.warning("%s; going on: %s", error.sentence, self.watched.without)
         self._is_refused, self._version = True, ""
@@ -239,33 +239,25 @@ class Reflector(Generic[T]):
 
     def _list(self) -> None:
         objects: dict[Key, T] = {}
-        version, page = "", ""
-        while not self._stopping.is_set():
-            answer = self._page(page)
-            items = (self._decode(raw) for raw in answer.items or ())
+        version, what = "", f"list {self.watched.plural}"
+        query = self.watched.selectors()
+        for page in read_pages(
+            self._source, what, self.watched.path, query, size=self._config.page
+        ):
+            if self._stopping.is_set():
+                return
+            items = (self._decode(raw) for raw in page.items or ())
             objects.update((Key(item.namespace, item.name), item) for item in items if item)
-            version, page = answer.metadata.resource_version, answer.metadata.next_page or ""
-            if not page:
-                break
-        else:
-            return
+            version = page.metadata.resource_version
         self._store.replace(objects)
         self._version, self._is_refused = version, False
         self._backoff.reset()
         self._note_contact()
         self._synced.set()
 
-    def _page(self, token: str) -> ListPage:
-        query = [*self.watched.selectors(), ("limit", str(self._config.page))]
-        if token:
-            query.append(("continue", token))
-        return decode_page(
-            self._source.get(f"list {self.watched.plural}", self.watched.path, query)
-        )
-
     def _decode(self, raw: msgspec.Raw) -> T | None:
         try:
-            return self.watched.decode(raw)
+            return decode_item(self.watched.decode, raw)
         except Malformed as error:
             _LOG.warning(
                 "one of the %s cannot be decoded and is skipped: %s", self.watched.plural, error
@@ -333,8 +325,8 @@ class Reflector(Generic[T]):
             raise
         if event.type != "BOOKMARK":
             item = None if event.type == "DELETED" else self._decode(event.object)
-            self._store.put(Key(event.metadata.namespace, event.metadata.name), item)
-        self._version = event.metadata.resource_version or self._version
+            self._store.put(Key(event.identity.namespace, event.identity.name), item)
+        self._version = event.identity.resource_version or self._version
         self._expirations = 0
         self._backoff.reset()
         self._note_contact()
@@ -350,7 +342,8 @@ def _interrupt(response: urllib3.BaseHTTPResponse) -> None:
 
 
 def why_not_synced(reflectors: Iterable[Reflector[Any]]) -> str | None:
-    """Which resources were not listed yet, and why; ``None`` from the first whole lists on."""
+    """A sentence on the resources that were not listed yet, and why; ``None`` from the first whole
+    lists on."""
     waiting = [reflector for reflector in reflectors if not reflector.synced]
     if not waiting:
         return None

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-import msgspec
-
-from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
+from optimus.kube.list_watch import identity_of
 
 Value = TypeVar("Value")
 
@@ -29,7 +28,7 @@ class Refused:
     kind: ErrorKind
     sentence: str
     retry_after_seconds: float | None = None
-    """How long the API server asks to wait, where it says so."""
+    """The API server asks to wait so long, where it says so."""
 
     def __str__(self) -> str:
         return self.sentence
@@ -43,20 +42,12 @@ def answer_of(call: Callable[[], Value]) -> Value | Refused:
         return Refused(error.kind, error.sentence, error.retry_after_seconds)
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _Answer(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
 def written(call: Callable[[], bytes]) -> Written | Refused:
     """Return what became of a write whose answer is the object as stored."""
     body = answer_of(call)
     if isinstance(body, Refused):
         return body
     try:
-        return Written(msgspec.json.decode(body, type=_Answer).metadata.resource_version)
-    except (msgspec.MsgspecError, UnicodeError):
+        return Written(identity_of(body).resource_version)
+    except Malformed:
         return Written()

@@ -9,7 +9,7 @@ _REFUSED: Final = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)"'
     r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]*)")?'
 )
-"""What the API server says to somebody who lacks a right."""
+"""The words of the API server to somebody who lacks a right."""
 
 MAY_NOT: Final = "you may not "
 
@@ -20,7 +20,7 @@ class Right(NamedTuple):
     verb: str
     group: str
     resource: str
-    """With its subresource: ``pods/log``."""
+    """The resource with its subresource: ``pods/log``."""
 
     namespace: str = ""
 

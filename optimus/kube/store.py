@@ -9,7 +9,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cached(Protocol):
-    """What a cached object must have."""
+    """An object that can be cached."""
 
     @property
     def namespace(self) -> str:
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Cached)
 
 
 class Key(NamedTuple):
-    """What identifies a cached object."""
+    """The identity of a cached object."""
 
     namespace: str
     name: str
@@ -39,7 +39,7 @@ class Changes:
 
     @property
     def count(self) -> int:
-        """How many changes there have been."""
+        """The number of changes so far."""
         with self._condition:
             return self._count
 

@@ -34,14 +34,14 @@ class _StoredSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """What decisions depend on beside the cluster, and which part of the cluster they are for."""
+    """The settings that decisions depend on, and the part of the cluster that they are for."""
 
     decision: DecisionSettings = field(default_factory=DecisionSettings)
     node_selector: str = ""
     """Labels of the nodes whose capacity is allocated; empty: all nodes."""
 
     ignored_resources: frozenset[str] = frozenset()
-    """What another extender accounts for: no job is planned by it."""
+    """The resources that another extender accounts for: no job is planned by them."""
 
     policy_options: Options = field(default_factory=dict)
     """The options that the policy of ``decision`` was made with."""
@@ -51,7 +51,7 @@ class ClusterSettings:
         return job.without(self.ignored_resources)
 
     def stored(self, namespace: str) -> StoredSettings:
-        """For the profiles of a namespace."""
+        """The form for the profiles of a namespace."""
         decision = self.decision
         found: StoredSettings = msgspec.to_builtins(
             _StoredSettings(

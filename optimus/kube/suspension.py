@@ -19,7 +19,7 @@ _QUOTA: Final = "quota"
 
 
 class Preemption(NamedTuple):
-    """For which job others are paused, and since when; the id of each of these pauses."""
+    """The job for which others are paused, and since when; the id of each of these pauses."""
 
     job: str
     """The preempting job, NAMESPACE/NAME."""
@@ -29,7 +29,7 @@ class Preemption(NamedTuple):
     """When it was decided (epoch, seconds)."""
 
     by_quota: bool = False
-    """Whether it is for what they hold of a quota, and not for their nodes."""
+    """It is for what they hold of a quota, and not for their nodes."""
 
     @property
     def text(self) -> str:
@@ -56,7 +56,7 @@ class SuspensionMark(NamedTuple):
     at its goal, ``paused-by-policy`` or ``paused-for-gang``."""
 
     id: str
-    """Of the rescale or pause."""
+    """The id of the rescale or pause."""
 
     instance: str = ""
     """The autoscaler that wrote it; empty where it was an earlier version."""
@@ -72,7 +72,8 @@ class SuspensionMark(NamedTuple):
 
     @property
     def preemption(self) -> Preemption | None:
-        """For which gang the job is paused; ``None`` where it is not, or that cannot be read."""
+        """The gang for which the job is paused; ``None`` where it is not, or that cannot be
+        read."""
         return read_preemption(self.id) if self.pause is PauseReason.GANG else None
 
 

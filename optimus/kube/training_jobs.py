@@ -59,7 +59,7 @@ from optimus.kube.job_schema import (
 )
 from optimus.kube.jobsets import SetShape, decode_jobset
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.podspec import Template, shows_annotation, template_of
+from optimus.kube.podspec import Template, shows_annotation
 from optimus.kube.suspension import SuspensionMark, read_suspension
 from optimus.kube.times import created_at
 
@@ -73,7 +73,7 @@ _COPIED: Final = tuple(
 _LONGEST_COMMAND: Final = 2000
 """Maximum length of a command that is kept: some carry a whole script."""
 _LONGEST_REASON: Final = 1000
-"""Of why a job is left alone: it quotes fields of any length."""
+"""The limit of a sentence that quotes fields of any length, or is the operator's."""
 
 _RESIZED: Final = (Role.PS, Role.WORKER)
 
@@ -119,9 +119,9 @@ class TrainingJob:
     message: str = ""
     deleted: bool = False
     shape: SetShape | None = None
-    """Of a JobSet: its gangs."""
+    """The gangs of a JobSet."""
     is_train_job: bool = False
-    """Whether a TrainJob of Kubeflow Trainer has made the JobSet, which has the TrainJob's name."""
+    """A TrainJob of Kubeflow Trainer has made the JobSet, which has the TrainJob's name."""
 
     key: JobKey = field(init=False)
     """Namespace and name."""
@@ -142,12 +142,12 @@ class TrainingJob:
 
     @property
     def resume_line(self) -> str:
-        """What its user types to resume it."""
+        """The command by which its user resumes it."""
         return self._suspension_line("false")
 
     @property
     def suspend_line(self) -> str:
-        """What its user types to suspend it."""
+        """The command by which its user suspends it."""
         return self._suspension_line("true")
 
     def _suspension_line(self, value: str) -> str:
@@ -196,10 +196,9 @@ def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig
 
 
 def _is_of_train_job(stored: StoredJob[StoredSpec]) -> bool:
-    controllers = [each for each in stored.metadata.owner_references or () if each.controller]
     return any(
-        each.kind == TRAINJOB and each.api_version.partition("/")[0] == TRAINER_GROUP
-        for each in controllers
+        owner.kind == TRAINJOB and owner.group == TRAINER_GROUP
+        for owner in stored.metadata.controllers
     )
 
 
@@ -261,7 +260,7 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         not_suspendable=why_not_suspendable(raw, config),
         conditions=frozenset(conditions),
         outcome=outcome,
-        message=(outcome and conditions[outcome].message) or "",
+        message=((outcome and conditions[outcome].message) or "")[:_LONGEST_REASON],
         deleted=metadata.deletion_timestamp is not None,
     )
 
@@ -277,7 +276,7 @@ def _read(
     job = _job(kind, raw, roles, read.options)
     left_alone = why_unmanaged(job, raw, roles, read.problems, config) if managed else None
     left_alone = left_alone and left_alone[:_LONGEST_REASON]
-    templates = {role: template_of(found.template) for role, found in roles.items()}
+    templates = {role: found.admitted for role, found in roles.items()}
     job = replace(job, left_alone=left_alone)
     # Quotas count what it is not planned by, too: the templates keep it.
     return job.without(config.ignored_resources), left_alone, templates
@@ -338,8 +337,8 @@ def _elastic_bounds(job: Job, spec: StoredSpec, worker: StoredRole | None) -> Co
 
 
 def _at_target_of(roles: Mapping[Role, StoredRole]) -> AtTarget:
-    """What becomes of a job at its goal where its user says nothing: it ends if its pods show that
-    they read when to."""
+    """The end of a job at its goal where its user says nothing: it ends by itself if its pods show
+    that they read when to."""
     if any(shows_annotation(each.template, Annotation.GOAL_MET) for each in roles.values()):
         return AtTarget.COMPLETE
     return AtTarget.CONTINUE

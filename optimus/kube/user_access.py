@@ -28,16 +28,16 @@ _USER: Final = frozenset(
 )
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 _WRONG: Final = (AttributeError, LookupError, OSError, TypeError, ValueError, yaml.YAMLError)
-"""What a kubeconfig that is none, or files that are not there, lead to."""
+"""The errors of a kubeconfig that is none, or names files that are not there."""
 
 
 class Access(NamedTuple):
-    """Where the API server is, and as whom it is asked."""
+    """The address of the API server, and as whom it is asked."""
 
     address: str
     pool: urllib3.PoolManager
     headers: Callable[[], Mapping[str, str]]
-    """Those of every request; the token may change."""
+    """The headers of every request; the token may change."""
     library: "Callable[[], api.ApiClient]"
 
 

@@ -7,10 +7,15 @@ import msgspec
 
 from optimus.jobs import Requirement
 from optimus.kube.client import path_of
-from optimus.kube.errors import decode
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.metadata import ObjectMetadata
-from optimus.kube.podspec import LabelSelector, NodeSelector, label_requirements, node_terms
+from optimus.kube.metadata import ApiObject, ClusterScoped, ObjectMetadata, decoder_of
+from optimus.kube.podspec import (
+    LabelSelector,
+    NodeSelector,
+    ResourceRequirements,
+    label_requirements,
+    node_terms,
+)
 from optimus.kube.quantity import Amount, parse_quantity
 from optimus.placement.rules import Labels, NodeTerms
 
@@ -33,10 +38,10 @@ class VolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     bytes: int = 0
     mode: str = "Filesystem"
     requirements: tuple[Requirement, ...] = ()
-    """What the labels of its volume must fulfil."""
+    """The labels of its volume must fulfil them."""
 
 
-class Volume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Volume(ClusterScoped, frozen=True, gc=False, kw_only=True):
     """A persistent volume. ``claim`` is the namespace and name of the claim that it is for;
     ``terms`` the nodes that reach it, ``None`` for every node."""
 
@@ -51,61 +56,36 @@ class Volume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     terms: NodeTerms | None = None
     is_csi: bool = False
 
-    @property
-    def namespace(self) -> str:
-        """Volumes belong to no namespace."""
-        return ""
 
-
-class StorageClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class StorageClass(ClusterScoped, frozen=True, gc=False, kw_only=True):
     """A storage class. ``topologies`` are the nodes that it provisions for; none: every node."""
 
     name: str
     provisioner: str = ""
     waits_for_pod: bool = False
-    """Whether a volume is bound or made only once a pod has a node (WaitForFirstConsumer)."""
+    """A volume is bound or made only once a pod has a node (WaitForFirstConsumer)."""
 
     topologies: NodeTerms = ()
 
-    @property
-    def namespace(self) -> str:
-        """Storage classes belong to no namespace."""
-        return ""
 
-
-class Namespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Namespace(ClusterScoped, frozen=True, gc=False, kw_only=True):
     """A namespace and its labels."""
 
     name: str
     labels: Labels = ()
-
-    @property
-    def namespace(self) -> str:
-        """Namespaces belong to no namespace."""
-        return ""
-
-
-class _Requests(msgspec.Struct, gc=False):
-    requests: dict[str, Amount] | None = None
 
 
 class _ClaimSpec(msgspec.Struct, gc=False, rename="camel"):
     storage_class_name: str | None = None
     volume_name: str | None = None
     access_modes: list[str] | None = None
-    resources: _Requests | None = None
+    resources: ResourceRequirements | None = None
     volume_mode: str | None = None
     selector: LabelSelector | None = None
 
 
 class _Phase(msgspec.Struct, gc=False):
     phase: str | None = None
-
-
-class _RawClaim(msgspec.Struct, gc=False):
-    metadata: ObjectMetadata
-    spec: _ClaimSpec
-    status: _Phase | None = None
 
 
 class _ClaimReference(msgspec.Struct, gc=False):
@@ -127,12 +107,6 @@ class _VolumeSpec(msgspec.Struct, gc=False, rename="camel"):
     csi: object = None
 
 
-class _RawVolume(msgspec.Struct, gc=False):
-    metadata: ObjectMetadata
-    spec: _VolumeSpec
-    status: _Phase | None = None
-
-
 class _TopologyLabel(msgspec.Struct, gc=False):
     key: str = ""
     values: list[str] | None = None
@@ -142,21 +116,17 @@ class _TopologyTerm(msgspec.Struct, gc=False, rename="camel"):
     match_label_expressions: list[_TopologyLabel] | None = None
 
 
-class _RawStorageClass(msgspec.Struct, gc=False, rename="camel"):
+class _StoredClass(msgspec.Struct, gc=False, rename="camel"):
     metadata: ObjectMetadata
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[_TopologyTerm] | None = None
 
 
-class _RawNamespace(msgspec.Struct, gc=False):
-    metadata: ObjectMetadata
-
-
-_CLAIMS = msgspec.json.Decoder(_RawClaim)
-_VOLUMES = msgspec.json.Decoder(_RawVolume)
-_CLASSES = msgspec.json.Decoder(_RawStorageClass)
-_NAMESPACES = msgspec.json.Decoder(_RawNamespace)
+_claim = decoder_of(ApiObject[_ClaimSpec, _Phase], "a persistent volume claim")
+_volume = decoder_of(ApiObject[_VolumeSpec, _Phase], "a persistent volume")
+_class = decoder_of(_StoredClass, "a storage class")
+_namespace = decoder_of(ApiObject[object, object], "a namespace")
 
 
 def decode_claim(raw: bytes | msgspec.Raw) -> VolumeClaim:
@@ -165,8 +135,8 @@ def decode_claim(raw: bytes | msgspec.Raw) -> VolumeClaim:
     Raises:
         Malformed: the JSON is no claim, or states an amount that is no quantity.
     """
-    found = decode(_CLAIMS, raw, "a persistent volume claim")
-    metadata, spec = found.metadata, found.spec
+    found = _claim(raw)
+    metadata, spec = found.metadata, found.spec or _ClaimSpec()
     return VolumeClaim(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -188,8 +158,9 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
     Raises:
         Malformed: the JSON is no volume, or states an amount that is no quantity.
     """
-    found = decode(_VOLUMES, raw, "a persistent volume")
-    spec, reference = found.spec, found.spec.claim_ref
+    found = _volume(raw)
+    spec = found.spec or _VolumeSpec()
+    reference = spec.claim_ref
     required = spec.node_affinity.required if spec.node_affinity else None
     return Volume(
         name=found.metadata.name,
@@ -211,7 +182,7 @@ def decode_storage_class(raw: bytes | msgspec.Raw) -> StorageClass:
     Raises:
         Malformed: the JSON is no storage class.
     """
-    found = decode(_CLASSES, raw, "a storage class")
+    found = _class(raw)
     return StorageClass(
         name=found.metadata.name,
         provisioner=found.provisioner,
@@ -232,7 +203,7 @@ def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
     Raises:
         Malformed: the JSON is no namespace.
     """
-    metadata = decode(_NAMESPACES, raw, "a namespace").metadata
+    metadata = _namespace(raw).metadata
     return Namespace(name=metadata.name, labels=_sorted(metadata.labels))
 
 

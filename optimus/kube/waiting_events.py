@@ -13,7 +13,7 @@ from optimus.kube.contract import EXTENDER_COMPONENT, WAIT_ANNOTATION, WAITING_E
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.events import LONGEST_MESSAGE
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.metadata import decoder_of
 from optimus.kube.times import instant_of
 
 
@@ -22,7 +22,7 @@ class JobAhead(msgspec.Struct, frozen=True, rename="camel"):
 
     job: str
     keeps_nodes: int
-    """How many nodes it keeps the gang from, that would fit with them."""
+    """The number of nodes that it keeps the gang from, that would fit with them."""
 
 
 class Wait(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -42,7 +42,7 @@ class Wait(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defau
     """When that was expected at the time of the Event; ``None`` where no end of it is known."""
 
     never: bool = False
-    """Whether it does not fit even once all training jobs have ended."""
+    """It does not fit even once all training jobs have ended."""
 
     rules: tuple[str, ...] = ()
     """The placement rules that refuse it, where amounts do not."""
@@ -70,18 +70,45 @@ class WaitingEvent(msgspec.Struct, frozen=True, kw_only=True):
     """RFC 3339."""
 
 
-class _Subject(msgspec.Struct):
+class _EventMetadata(msgspec.Struct):
+    namespace: str = ""
+    name: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _EventSubject(msgspec.Struct):
+    name: str = ""
     uid: str = ""
 
 
-class _RawEvent(msgspec.Struct, rename="camel"):
-    metadata: ObjectMetadata
-    involved_object: _Subject
+class _EventSource(msgspec.Struct):
+    component: str = ""
+
+
+class EventSeries(msgspec.Struct, rename="camel"):
+    """The number of times and the last time of an Event that was written in the newer form."""
+
+    count: int = 1
+    last_observed_time: str | None = None
+
+
+class StoredEvent(msgspec.Struct, rename="camel"):
+    """An Event as the API server stores it."""
+
+    involved_object: _EventSubject
+    metadata: _EventMetadata = msgspec.field(default_factory=_EventMetadata)
+    type: str = ""
+    reason: str = ""
     message: str = ""
+    count: int | None = None
     last_timestamp: str | None = None
+    event_time: str | None = None
+    reporting_component: str = ""
+    source: _EventSource = msgspec.field(default_factory=_EventSource)
+    series: EventSeries | None = None
 
 
-_DECODER: Final = msgspec.json.Decoder(_RawEvent)
+stored_event = decoder_of(StoredEvent, "an Event")
 _WAITS: Final = msgspec.json.Decoder(Wait)
 _LONGEST_ANNOTATION: Final = 4096
 """Characters; the extender names a few jobs, each in less than 200."""
@@ -92,7 +119,7 @@ def decode_waiting_event(raw: bytes | msgspec.Raw) -> WaitingEvent:
 
     Raises:
         Malformed: the JSON is no Event."""
-    event = decode(_DECODER, raw, "an Event")
+    event = stored_event(raw)
     return WaitingEvent(
         namespace=event.metadata.namespace,
         name=event.metadata.name,

@@ -37,7 +37,7 @@ class StoredSample(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class StoredRun(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What one job has shown; ``places`` are the epochs (steps) done at each of ``losses``."""
+    """The measurements of one job; ``places`` are the epochs (steps) done at each of ``losses``."""
 
     job: str
     uid: str
@@ -84,7 +84,7 @@ class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
         return max([self.created_at, *(run.at for run in self.runs)])
 
     def has_expired(self, at: float) -> bool:
-        """Whether nothing was added to it for so long that nothing in it applies any more."""
+        """Nothing was added to it for so long that nothing in it applies any more."""
         return at - self.newest_at >= KEPT_SECONDS
 
 
@@ -219,51 +219,35 @@ class WorkloadProfileWriter:
     """Reads, creates and writes profiles of workloads; only the autoscaler does."""
 
     def __init__(self, client: Client) -> None:
-        self._api = CustomResource(client, WORKLOAD_PROFILES)
+        self._api = CustomResource(
+            client, WORKLOAD_PROFILE_KIND, WORKLOAD_PROFILES, decode_workload_profile
+        )
 
     def stored(self, namespace: str, name: str) -> WorkloadProfile | Refused:
         """The profile as it is stored now, created if absent."""
         return answer_of(lambda: self._stored(namespace, name))
 
     def _stored(self, namespace: str, name: str) -> WorkloadProfile:
-        what = f"read {WORKLOAD_PROFILE_KIND} {namespace}/{name}"
         try:
-            body = self._api.call(what, "get_namespaced_custom_object", namespace, name=name)
+            return self._api.read(namespace, name)
         except KubeError as error:
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise
-            what = f"create {WORKLOAD_PROFILE_KIND} {namespace}/{name}"
-            body = self._api.call(
-                what, "create_namespaced_custom_object", namespace, body=_new(namespace, name)
-            )
-        try:
-            return decode_workload_profile(body)
-        except Malformed as error:
-            raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
+        metadata = {"name": name, "namespace": namespace}
+        return self._api.create(namespace, name, {"metadata": metadata, "spec": {}})
 
     def write(self, profile: WorkloadProfile, status: WorkloadStatus) -> Written | Refused:
         """Replace the status. INVALID where the profile is no longer the same object; CONFLICT
         where it has changed since it was read."""
         return self._api.replace_status(
-            f"write the status of {WORKLOAD_PROFILE_KIND} {profile.namespace}/{profile.name}",
             profile.namespace,
             profile.name,
-            msgspec.json.decode(msgspec.json.encode(status)),
+            status,
             uid=profile.uid,
             version=profile.resource_version,
         )
 
     def delete(self, profile: WorkloadProfile) -> Written | Refused:
         """Delete a profile of which nothing applies any more, this very version of it."""
-        what = f"delete {WORKLOAD_PROFILE_KIND} {profile.namespace}/{profile.name}"
         version = {"uid": profile.uid, "resourceVersion": profile.resource_version}
-        return self._api.delete(what, profile.namespace, profile.name, version)
-
-
-def _new(namespace: str, name: str) -> dict[str, object]:
-    return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": WORKLOAD_PROFILE_KIND,
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {},
-    }
+        return self._api.delete(profile.namespace, profile.name, version)

@@ -3,18 +3,15 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import quote
-
-import msgspec
 
 from optimus.jobs import Counts, Role
-from optimus.kube.client import MERGE_PATCH, Client, path_of
+from optimus.kube.client import Client, path_of, path_segment
 from optimus.kube.contract import Annotation
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written, written
 from optimus.kube.suspension import SuspensionMark
-from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.training_jobs import TrainingJob, job_path
 from optimus.rescale.words import PauseReason
 
 _NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
@@ -64,19 +61,8 @@ class JobWriter:
         body: dict[str, object] = {"metadata": metadata}
         if spec is not None:
             body["spec"] = spec
-        return written(
-            lambda: self._client.call(
-                f"{verb} {job.kind} {job.key}",
-                self._client.custom.patch_namespaced_custom_object,
-                group=JOB_KINDS[job.kind].group,
-                version=JOB_KINDS[job.kind].version,
-                namespace=job.namespace,
-                plural=JOB_KINDS[job.kind].plural,
-                name=job.name,
-                body=body,
-                _content_type=MERGE_PATCH,
-            )
-        )
+        what, path = f"{verb} {job.kind} {job.key}", job_path(job.kind, job.namespace, job.name)
+        return written(lambda: self._client.patch(what, path, body))
 
 
 def _replicas(job: TrainingJob, counts: Counts) -> dict[str, object]:
@@ -109,6 +95,6 @@ class PodWriter:
         return self._patch("annotate", pod, {"metadata": metadata})
 
     def _patch(self, verb: str, pod: Pod, body: dict[str, object]) -> Written | Refused:
-        path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{quote(pod.name, safe='')}/status"
+        path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{path_segment(pod.name)}/status"
         what = f"{verb} pod {pod.namespace}/{pod.name}"
-        return written(lambda: self._client.patch(what, path, msgspec.json.encode(body)))
+        return written(lambda: self._client.patch(what, path, body))

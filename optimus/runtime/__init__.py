@@ -1,1 +1,1 @@
-"""What both processes need to run: settings from flags and environment, a health server."""
+"""The base of both processes: settings from flags and environment, a health server."""

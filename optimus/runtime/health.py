@@ -20,7 +20,7 @@ MOST_CONNECTIONS: Final = 32
 SILENCE_SECONDS: Final = 5.0
 
 REST: Final = 4.0
-"""So many times its own processor time each answer is held back: together they take a fifth."""
+"""Each answer is held back for so many times its own processor time: together they take a fifth."""
 
 _LONGEST_REST_SECONDS: Final = 0.5
 _PROBES: Final = frozenset({"/healthz", "/readyz"})

@@ -1,4 +1,4 @@
-"""How both processes log: one line for each message, whatever is in it.
+"""Logging of both processes: one line for each message, whatever is in it.
 
 Messages quote names, annotations and fields that anybody who may submit a job can write: what is in
 them must not look like another line, nor command a terminal."""

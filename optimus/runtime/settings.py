@@ -12,6 +12,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,7 +23,7 @@ from optimus.runtime.settings_file import ALMOST, Sections, convert, key_of, rea
 Values = TypeVar("Values")
 
 SECTION: Final = "section"
-"""In the metadata of a field that is a whole section of the file: the section's name."""
+"""The name in the metadata of a field that is a whole section of the file."""
 
 _KEY: Final = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
@@ -31,11 +32,11 @@ _VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)
 
 
 class SettingsError(ValueError):
-    """What is wrong with the settings, one line per problem."""
+    """The settings are wrong; one line per problem."""
 
 
 class Problem(NamedTuple):
-    """What is wrong with the value of one field."""
+    """A wrong value of one field."""
 
     field: str
     """Empty: the sentence names what it is about."""
@@ -62,7 +63,7 @@ class Program(Generic[Values]):
     """The section of the file with the values of the base class's fields."""
 
     prefixes_of_others: tuple[str, ...] = ()
-    """Those of other programs' variables, where they begin with this one's."""
+    """The prefixes of other programs' variables, where they begin with this one's."""
 
     def parse(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Values:
         """The settings from the command line, the environment and the file.
@@ -223,31 +224,19 @@ def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _value(field: Field[Any], text: Any) -> object:
+    """A flag's or variable's text as a value; raises ValueError as ``convert`` does."""
     if field.type == tuple[str, ...]:
         return _texts(text)
-    if field.type is bool:
-        return _truth(text)
-    if field.type is float:
-        return _amount(float, text, "a number, 0 or more, is expected")
-    if field.type is int:
-        return _amount(int, text, "a whole number, 0 or more, is expected")
-    return Path(text) if Path in get_args(field.type) else text
+    if Path in get_args(field.type):
+        return Path(text)
+    value = _TRUTHS.get(text.lower(), text) if field.type is bool else text
+    if field.type in (int, float):
+        with suppress(ValueError):
+            value = field.type(text)
+    return convert(field.type, value)
 
 
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "1", "yes", "false", "0", "no"):
-        raise ValueError("true or false is expected")
-    return text.lower() in ("true", "1", "yes")
-
-
-def _amount(kind: type[int] | type[float], text: str, expected: str) -> int | float:
-    try:
-        value = kind(text)
-    except ValueError:
-        raise ValueError(expected) from None
-    if not 0 <= value < float("inf"):
-        raise ValueError(expected)
-    return value
+_TRUTHS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def address(text: str) -> tuple[str, int]:

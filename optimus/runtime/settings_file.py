@@ -19,7 +19,7 @@ Sections = Mapping[str, Mapping[str, Any]]
 SECTIONS: Final = ("autoscaler", "extender", "policy")
 
 ALMOST: Final = 0.8
-"""From this similarity on, one name is taken for a misspelling of the other."""
+"""The similarity from which on one name is taken for a misspelling of the other."""
 
 
 def key_of(field: str) -> str:
@@ -28,7 +28,8 @@ def key_of(field: str) -> str:
 
 
 def read_sections(path: Path | None) -> tuple[Sections, list[str]]:
-    """What the file holds, and a sentence for each problem of its form; nothing without a file."""
+    """The content of the file, and a sentence for each problem of its form; nothing without a
+    file."""
     if path is None:
         return {}, []
     try:

@@ -74,12 +74,17 @@ class Api:
         return self._json("PATCH", path, body, MERGE_PATCH)
 
     def delete(self, path: str) -> None:
-        """Delete an object or a whole collection; one that is not there is fine."""
+        """Delete an object; one that is not there is fine."""
         try:
             self._json("DELETE", path, {"propagationPolicy": "Background"}, "application/json")
         except ApiException as error:
             if error.status != 404:
                 raise
+
+    def delete_all(self, collection: str) -> None:
+        """Delete each object of a collection in a namespace."""
+        for each in self.items(collection):
+            self.delete(f"{collection}/{each['metadata']['name']}")
 
     def text(self, path: str, **query: str) -> str:
         """Return an answer that is no JSON, such as a log."""

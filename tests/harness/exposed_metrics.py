@@ -3,24 +3,18 @@
 import re
 from pathlib import Path
 
-import yaml
 from prometheus_client import generate_latest
 
 import autoscaler.metrics
 import extender.settings
 from extender.application import Application
+from localcluster.kubeconfig import write_kubeconfig
 
 
 def exposition(folder: Path) -> str:
     """Return what both processes answer under ``/metrics``; ``folder`` is for a kubeconfig."""
     kubeconfig = folder / "kubeconfig"
-    content = {
-        "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}],
-        "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
-        "users": [{"name": "none", "user": {}}],
-        "current-context": "none",
-    }
-    kubeconfig.write_text(yaml.safe_dump(content))
+    write_kubeconfig(kubeconfig, "http://127.0.0.1:9", "", {})
     application = Application(extender.settings.Settings(kubeconfig=kubeconfig))
     deciding = generate_latest(autoscaler.metrics.Metrics().registry).decode()
     text = deciding + application.metrics.text().decode()

@@ -262,12 +262,12 @@ def scenario_namespace(optimus: OptimusCluster, namespace: str, folder: Path) ->
 def _clear(scenario: Scenario) -> None:
     api, namespace = scenario.api, scenario.namespace
     for plural in scenario.optimus.plurals.values():
-        api.delete(in_namespace(KUBEFLOW, namespace, plural))
+        api.delete_all(in_namespace(KUBEFLOW, namespace, plural))
     scenario.wait(
         lambda: not [pod for pod in scenario.pods() if pod["metadata"].get("ownerReferences")],
         "jobs are gone",
     )
-    api.delete(in_namespace(CORE, namespace, "pods"))
+    api.delete_all(in_namespace(CORE, namespace, "pods"))
     scenario.wait(lambda: not scenario.pods(), "no pod is left in the namespace")
     api.delete(f"{CORE}/namespaces/{namespace}")
     api.delete(f"{CORE}/persistentvolumes/{namespace}")

@@ -174,22 +174,10 @@ def scheduler_processes(
     folder: Path,
     configuration: str = "kube-scheduler-config.yaml",
     *flags: str,
-    kubeconfig: Path | None = None,
-    adjust: Callable[[dict[str, Any]], None] = lambda _: None,
-    environment: Mapping[str, str] | None = None,
-    config: Mapping[str, object] | None = None,
+    **options: Any,
 ) -> Iterator[SchedulerProcesses]:
-    """Both processes, running; they end with the block."""
-    running = SchedulerProcesses(
-        cluster,
-        folder,
-        configuration,
-        flags,
-        kubeconfig=kubeconfig,
-        adjust=adjust,
-        environment=environment or {},
-        config=config or {},
-    )
+    """Both processes, running; they end with the block. `options`: fields of them."""
+    running = SchedulerProcesses(cluster, folder, configuration, flags, **options)
     try:
         running.start()
         yield running
@@ -305,9 +293,7 @@ class TrainingJobs:
     """Training jobs in the default namespace. At the end of the block they are deleted, and no pod
     is left there: what a test that failed leaves would fail the next."""
 
-    def __init__(
-        self, cluster: LocalCluster, kinds: str = "tfjob,pytorchjob", label: str = JOB_NAME
-    ) -> None:
+    def __init__(self, cluster: LocalCluster, kinds: str = "tfjob", label: str = JOB_NAME) -> None:
         """``label`` is that of their pods with the job's name."""
         self._cluster, self._kinds, self._label = cluster, kinds, label
         self._names: list[str] = []

@@ -14,7 +14,7 @@ from localcluster.specs import NodeSpec, Taint
 from localcluster.testing.clusters import Shown
 from optimus.kube.job_kinds import JOB_KINDS
 from tests.cases import cases
-from tests.e2e.extender.scheduler import TrainingJobs, scheduler_processes, single_pod, tfjob
+from tests.e2e.extender.scheduler import TrainingJobs, scheduler_processes, tfjob
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -173,15 +173,3 @@ def test_a_running_job_that_gets_a_goal_stays_where_it_is_until_it_is_suspended(
     own.kubectl("annotate", "tfjob", "late", "optimus.dl/target-loss=0.2")
     specs = templates(own.get("tfjob", "late"))
     assert [each["schedulerName"] for each in specs] == ["optimus-scheduler"] * 2
-
-
-def test_the_policy_of_preemption_comes_from_the_class_alone(own: LocalCluster) -> None:
-    """Why the component names a PriorityClass: the API server refuses a pod that states another
-    `preemptionPolicy` than that of its class."""
-    create = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-    alone = single_pod("alone", "1", preemptionPolicy="Never")
-    with pytest.raises(KubectlError, match=r"PreemptionPolicy \(Never\) must not be provided"):
-        own.kubectl(*create, stdin=json.dumps(alone))
-    of_class = single_pod("of-class", "1", priorityClassName="optimus-training")
-    made = json.loads(own.kubectl(*create, stdin=json.dumps(of_class)))
-    assert made["spec"]["preemptionPolicy"] == "Never"

@@ -82,27 +82,3 @@ def test_a_part_that_waits_for_another_is_a_gang_of_its_own(
         jobsets.wait_bound("both", 7)
         file.touch()
         wait_until("it has ended", lambda: completed(api, "both"))
-
-
-def test_a_jobset_that_is_restarted_is_bound_whole_again(
-    own: LocalCluster, jobsets: TrainingJobs, api: Api, tmp_path: Path
-) -> None:
-    file = tmp_path / "end"
-    worker, other = replicated_job("worker", 1, 4, file), replicated_job("other", 2, 2, file)
-    with unharmed(own, tmp_path):
-        jobsets.submit("again", jobset("again", worker, other, failurePolicy={"maxRestarts": 1}))
-        first = jobsets.wait_bound("again", 8)
-        own.kubectl("wait", "pod", "--for=condition=Ready", "-l", f"{JOBSET_NAME}=again")
-        (failing, *_) = (name for name in first if name.startswith("again-other-0-0-"))
-        status = {"phase": "Failed", "reason": "Evicted"}
-        own.kubectl(
-            "patch", "pod", failing, "--subresource=status", "--type=merge", "-p",
-            json.dumps({"status": status}),
-        )  # fmt: skip
-        wait_until(
-            "it is restarted, and bound whole",
-            lambda: len(nodes := jobsets.nodes("again")) == 8 and not {*nodes} & {*first},
-        )
-        assert len({*jobsets.nodes("again").values()}) == 2
-        file.touch()
-        wait_until("it has ended", lambda: completed(api, "again"))

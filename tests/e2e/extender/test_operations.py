@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.testing.waiting import holds_for
 from tests.e2e.extender.scheduler import (
     SchedulerProcesses,
     TrainingJobs,
-    nodes_of,
     reservations,
     scheduler_processes,
     tfjob,
@@ -88,70 +86,11 @@ def register(api: Api, node: dict[str, Any]) -> None:
     api.patch(f"{CORE}/nodes/{node['metadata']['name']}", {"spec": {"taints": None}})
 
 
-def test_a_namespace_that_is_deleted_gives_its_room_back(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    with unharmed(own, tmp_path):
-        namespace = "n" * 63  # as long as a name may be
-        own.kubectl("create", "namespace", namespace)
-        for name, workers in (("bound", 10), ("waits", 10)):
-            job = json.loads(tfjob(name, 2, workers))
-            job["metadata"]["namespace"] = namespace
-            own.kubectl("create", "-f", "-", stdin=json.dumps(job))
-        wait_until(
-            "one of them is bound",
-            lambda: any(bound_in(own, namespace, name) == 12 for name in ("bound", "waits")),
-        )
-        jobs.create("other", 4, 12)
-        own.kubectl("delete", "namespace", namespace, "--wait=false")
-        jobs.wait_bound("other", 16)
-
-
-def bound_in(cluster: LocalCluster, namespace: str, job: str) -> int:
-    return sum(node is not None for node in nodes_of(cluster, namespace, job).values())
-
-
-def test_a_gang_of_which_a_quota_lets_in_a_part_waits_and_holds_no_room(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    with unharmed(own, tmp_path) as running:
-        own.kubectl("create", "quota", "few", "--hard=pods=5", "-n", "default")
-        try:
-            jobs.create("part", 2, 6)
-            wait_until("five pods exist", lambda: len(nodes_of(own, "default", "part")) == 5)
-            holds_for(
-                lambda: not jobs.nodes("part") and reservations(running) == 0,
-                "no pod is bound, nothing is reserved",
-                3.0,
-            )
-        finally:
-            own.kubectl("delete", "quota", "few", "-n", "default")
-
-
 def with_template(name: str, ps: int, workers: int, **spec: Any) -> str:
     """A TFJob whose workers have these fields."""
     job = json.loads(tfjob(name, ps, workers))
     job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"] |= spec
     return json.dumps(job)
-
-
-def test_gated_pods_hold_their_gang_back_until_the_gates_go(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    with unharmed(own, tmp_path) as running:
-        gates = [{"name": "example.com/data"}]
-        jobs.submit("gated", with_template("gated", 1, 3, schedulingGates=gates))
-        wait_until("its pods exist", lambda: len(nodes_of(own, "default", "gated")) == 4)
-        holds_for(
-            lambda: not jobs.nodes("gated") and reservations(running) == 0,
-            "no pod is bound, nothing is reserved",
-            3.0,
-        )
-        for pod in nodes_of(own, "default", "gated"):
-            if "worker" in pod:
-                ungated = '{"spec":{"schedulingGates":[]}}'
-                own.kubectl("patch", "pod", pod, "--type=merge", "-p", ungated)
-        jobs.wait_bound("gated", 4)
 
 
 def test_a_gang_of_which_a_part_names_another_scheduler_is_completed(
@@ -162,15 +101,6 @@ def test_a_gang_of_which_a_part_names_another_scheduler_is_completed(
         other = with_template("mixed", 1, 3, schedulerName="default-scheduler")
         jobs.submit("mixed", other)
         jobs.wait_bound("mixed", 4)
-
-
-def test_a_job_with_the_longest_name_is_bound(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    name = "j" * 54  # of 63, with -worker-0
-    with unharmed(own, tmp_path):
-        jobs.create(name, 1, 3)
-        jobs.wait_bound(name, 4)
 
 
 def attach_one_volume_per_node(api: Api) -> None:

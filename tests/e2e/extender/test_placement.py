@@ -1,6 +1,5 @@
 """The extender behind a real kube-scheduler: whole gangs, evenly, on the fewest nodes."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -8,56 +7,12 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.e2e.extender.scheduler import (
-    REPOSITORY,
     TrainingJobs,
-    nodes_of,
-    reservations,
     scheduler_processes,
-    unharmed,
 )
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
-
-SUSPEND = '{"spec":{"runPolicy":{"suspend":true}}}'
-RESUME = (
-    '{"spec":{"runPolicy":{"suspend":false},'
-    '"tfReplicaSpecs":{"PS":{"replicas":4},"Worker":{"replicas":8}}}}'
-)
-
-
-class Profile:
-    """The TrainingProfile of a TFJob, written as the autoscaler writes it."""
-
-    def __init__(self, cluster: LocalCluster, job: str) -> None:
-        self._cluster, self._job = cluster, job
-        owner = cluster.get("tfjob", job)["metadata"]["uid"]
-        document = {
-            "apiVersion": "optimus.dl/v1alpha1",
-            "kind": "TrainingProfile",
-            "metadata": {
-                "name": job,
-                "ownerReferences": [
-                    {
-                        "apiVersion": "kubeflow.org/v1",
-                        "kind": "TFJob",
-                        "name": job,
-                        "uid": owner,
-                        "controller": True,
-                    }
-                ],
-            },
-            "spec": {"jobRef": {"kind": "TFJob", "name": job, "uid": owner}},
-        }
-        cluster.kubectl("create", "-f", "-", stdin=json.dumps(document))
-
-    def set_phase(self, phase: str, ps: int, workers: int) -> None:
-        """Record the phase of the rescale."""
-        status = {
-            "status": {"phase": phase, "intervalId": "i1", "targetPs": ps, "targetWorkers": workers}
-        }
-        patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
-        self._cluster.kubectl("patch", "trainingprofile", self._job, *patch)
 
 
 def spread(nodes: dict[str, str]) -> Counter[tuple[int, int]]:
@@ -88,29 +43,6 @@ def test_jobs_that_came_while_kube_scheduler_was_away_are_bound_when_it_is_back(
         jobs.create("next", 4, 8)
         running.start_scheduler()
         jobs.wait_bound("next", 12)
-
-
-def test_a_rescale_whose_target_does_not_fit_waits_whole_and_gets_the_room_that_appears(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    own.apply(REPOSITORY / "manifests" / "crds/crd-trainingprofiles.yaml")
-    with unharmed(own, tmp_path) as running:
-        jobs.create("widens", 2, 4)
-        jobs.create("beside", 2, 4)
-        for name in ("widens", "beside"):
-            jobs.wait_bound(name, 6)
-        profile = Profile(own, "widens")
-        profile.set_phase("Suspending", 4, 8)
-        own.kubectl("patch", "tfjob", "widens", "--type=merge", "-p", SUSPEND)
-        wait_until("its pods are gone", lambda: nodes_of(own, "default", "widens") == {})
-        profile.set_phase("Resizing", 4, 8)
-        own.kubectl("patch", "tfjob", "widens", "--type=merge", "-p", RESUME)
-        profile.set_phase("Starting", 4, 8)
-        jobs.wait_refused("widens", 12, "does not fit as a whole")
-        assert reservations(running) == 0
-        jobs.delete("beside")
-        jobs.wait_bound("widens", 12)
-        profile.set_phase("Training", 4, 8)
 
 
 def test_by_score_alone_a_job_lands_on_its_planned_nodes(

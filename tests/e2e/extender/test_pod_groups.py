@@ -3,7 +3,6 @@
 These gates are off by default; a policy makes each job's pods members of its PodGroup."""
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from localcluster.testing.clusters import Shown
 from localcluster.testing.pod_groups import pod_groups
 from localcluster.testing.waiting import holds_for
 from tests.e2e.extender.scheduler import TrainingJobs, tfjob, unharmed
-from tests.e2e.extender.test_refused_again import label, offer_only_labelled, unlabel
 from tests.harness.api import Api, in_namespace
 from tests.harness.waiting import wait_until
 
@@ -28,18 +26,15 @@ MUTATION = (
     "Object{spec: Object.spec{schedulingGroup: Object.spec.schedulingGroup{"
     f'podGroupName: object.metadata.labels["{JOB}"]}}}}}}'
 )
-ZONES = {"node-1": "east", "node-2": "east", "node-3": "west", "node-4": "west"}
 
 
 @pytest.fixture(scope="module")
 def own(shown: Shown) -> Iterator[LocalCluster]:
-    """Four nodes of four CPUs in two zones; its kube-scheduler knows PodGroups."""
+    """Four nodes of four CPUs; its kube-scheduler knows PodGroups."""
     nodes = numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})
     with LocalCluster("groups", nodes, flags=pod_groups().flags()) as cluster, shown(cluster):
         with cluster.api_client() as client:
             join_groups(Api(client))
-        for node, zone in ZONES.items():
-            cluster.kubectl("label", "node", node, f"zone={zone}")
         yield cluster
 
 
@@ -109,14 +104,6 @@ def groups(jobs: TrainingJobs, api: Api) -> Groups:
     return Groups(jobs, api)
 
 
-def test_a_gang_is_bound_as_planned(
-    own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
-) -> None:
-    with unharmed(own, tmp_path):
-        groups.submit("whole", 3)
-        assert len({*jobs.wait_bound("whole", 4).values()}) == 1
-
-
 def test_of_two_gangs_one_is_bound_whole_and_the_other_on_the_same_nodes_after_it(
     own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
 ) -> None:
@@ -134,33 +121,3 @@ def test_of_two_gangs_one_is_bound_whole_and_the_other_on_the_same_nodes_after_i
         jobs.delete(first)
         jobs.wait_bound("second" if first == "first" else "first", 11)
         assert "is excluded" not in running.log("extender")
-
-
-def test_a_gang_is_tried_on_other_nodes_where_kube_scheduler_has_hidden_rules(
-    own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
-) -> None:
-    label(own, "node-2", "node-4")
-    try:
-        with unharmed(own, tmp_path, adjust=offer_only_labelled):
-            groups.submit("hidden", 6)
-            assert {*jobs.wait_bound("hidden", 7).values()} == {"node-2", "node-4"}
-    finally:
-        unlabel(own, "node-2", "node-4")
-
-
-def test_a_gang_that_spreads_its_own_pods_is_bound(
-    own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
-) -> None:
-    constraint = {
-        "maxSkew": 1,
-        "topologyKey": "zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {
-            "matchLabels": {JOB: "spread", "training.kubeflow.org/replica-type": "worker"}
-        },
-    }
-    with unharmed(own, tmp_path):
-        groups.submit("spread", 6, topologySpreadConstraints=[constraint])
-        nodes = jobs.wait_bound("spread", 7)
-        workers = [node for pod, node in nodes.items() if "worker" in pod]
-        assert Counter(ZONES[node] for node in workers) == {"east": 3, "west": 3}

@@ -11,8 +11,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
-from tests.e2e.extender.scheduler import TrainingJobs, nodes_of, scheduler_processes, tfjob
-from tests.harness.api import CORE, Api, in_namespace
+from tests.e2e.extender.scheduler import TrainingJobs, scheduler_processes, tfjob
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -89,13 +88,6 @@ def test_a_topology_spread_is_bound_whole(jobs: TrainingJobs) -> None:
     assert zones == {"east": 4, "west": 4}
 
 
-def test_a_gang_that_wants_to_be_in_one_zone_is_bound_there(jobs: TrainingJobs) -> None:
-    required = [{"topologyKey": "zone", "labelSelector": SELECTOR}]
-    beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    jobs.submit("beside", workers_with("beside", 9, affinity=beside))
-    assert len({ZONES[node] for node in jobs.wait_bound("beside", 9).values()}) == 1
-
-
 def test_a_volume_of_one_zone_keeps_its_gang_there(
     own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
@@ -128,24 +120,3 @@ def test_a_volume_of_one_zone_keeps_its_gang_there(
     assert {ZONES[node] for node in jobs.wait_bound("zonal", 6).values()} == {"west"}
     jobs.submit("too-large", workers_with("too-large", 8, volumes=volumes, container=mounts))
     jobs.wait_refused("too-large", 8, "its volumes leave too few nodes")
-
-
-def test_replicas_of_one_role_that_differ_go_each_where_it_may(
-    own: LocalCluster, jobs: TrainingJobs, api: Api
-) -> None:
-    """While pods have a scheduling gate, a quota system may narrow where each of them goes."""
-    gates = [{"name": "example.com/quota"}]
-    jobs.submit("differ", workers_with("differ", 4, schedulingGates=gates))
-    wait_until("its pods exist", lambda: len(nodes_of(own, "default", "differ")) == 4)
-    meant = {f"differ-worker-{index}": f"node-{index + 2}" for index in range(4)}
-    for pod, node in meant.items():
-        narrowed = {"nodeSelector": {HOST: node}, "schedulingGates": []}
-        api.patch(in_namespace(CORE, "default", "pods", pod), {"spec": narrowed})
-    assert jobs.wait_bound("differ", 4) == meant
-
-
-PODS = in_namespace(CORE, "default", "pods")
-
-
-def was_tried(pod: dict[str, Any]) -> bool:
-    return bool(pod["status"].get("conditions"))

@@ -92,11 +92,6 @@ def completed(api: Api, name: str) -> bool:
     return any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)
 
 
-def suspend(own: LocalCluster, name: str, *, suspended: bool) -> None:
-    patch = json.dumps({"spec": {"suspend": suspended}})
-    own.kubectl("patch", "trainjob", name, "--type=merge", "-p", patch)
-
-
 def test_a_train_job_is_bound_whole_on_the_fewest_nodes_and_the_next_one_waits_whole(
     own: LocalCluster, train_jobs: TrainingJobs, api: Api, told: Told, tmp_path: Path
 ) -> None:
@@ -134,47 +129,3 @@ def test_a_train_job_that_loads_data_first_is_told_of_by_its_steps(
         wait_until("it trains", lambda: told("tune")["headline"] == "runs: its pod has a node")
         file.touch()
         wait_until("it has ended", lambda: completed(api, "tune"))
-
-
-def test_a_suspended_train_job_is_bound_whole_each_time_that_it_is_resumed(
-    own: LocalCluster, train_jobs: TrainingJobs, api: Api, told: Told, tmp_path: Path
-) -> None:
-    file = tmp_path / "end"
-    with unharmed(own, tmp_path):
-        make_runtime(own, "torch-paused", step("node", "trainer", file))
-        train_jobs.submit("paused", train_job("paused", "torch-paused", 6, suspend=True))
-        wait_until("its JobSet is there", lambda: own.get("jobsets", "-n", "default")["items"])
-        found = told("paused")
-        assert (found["job"], found["state"]) == ("TrainJob default/paused", "suspended")
-        assert "kubectl patch trainjob paused -n default" in found["advice"][0]
-        suspend(own, "paused", suspended=False)
-        first = train_jobs.wait_bound("paused", 6)
-        suspend(own, "paused", suspended=True)
-        wait_until("its pods are gone", lambda: not train_jobs.nodes("paused"))
-        suspend(own, "paused", suspended=False)
-        assert not {*first} & {*train_jobs.wait_bound("paused", 6)}
-        assert len({*train_jobs.nodes("paused").values()}) == 2
-        file.touch()
-        wait_until("it has ended", lambda: completed(api, "paused"))
-
-
-def test_a_train_job_that_is_restarted_is_bound_whole_again(
-    own: LocalCluster, train_jobs: TrainingJobs, api: Api, tmp_path: Path
-) -> None:
-    file = tmp_path / "end"
-    with unharmed(own, tmp_path):
-        once = {"failurePolicy": {"maxRestarts": 1}}
-        make_runtime(own, "torch-again", step("node", "trainer", file), **once)
-        train_jobs.submit("again", train_job("again", "torch-again", 8))
-        first = train_jobs.wait_bound("again", 8)
-        own.kubectl("wait", "pod", "--for=condition=Ready", "-l", f"{JOBSET_NAME}=again")
-        status = json.dumps({"status": {"phase": "Failed", "reason": "Evicted"}})
-        failing = min(first)
-        own.kubectl("patch", "pod", failing, "--subresource=status", "--type=merge", "-p", status)
-        wait_until(
-            "it is restarted, and bound whole",
-            lambda: len(nodes := train_jobs.nodes("again")) == 8 and not {*nodes} & {*first},
-        )
-        assert len({*train_jobs.nodes("again").values()}) == 2
-        file.touch()
-        wait_until("it has ended", lambda: completed(api, "again"))

@@ -1,5 +1,5 @@
 """Which gang gets which nodes on a cluster that others use too: priorities, the nodes of an old
-gang, racks, uneven room."""
+gang."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,6 @@ PODS = in_namespace(CORE, "default", "pods")
 PROFILES = in_namespace(OPTIMUS, "default", "trainingprofiles")
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CONFIGURATION = "kube-scheduler-config.yaml"
-KIND, RACK = "node.kubernetes.io/instance-type", "rack"
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +49,6 @@ class SharedCluster:
 
     def __init__(self, cluster: LocalCluster, api: Api) -> None:
         self.cluster, self._api = cluster, api
-        self._labelled: dict[str, dict[str, None]] = {}
 
     def job(self, name: str, ps: int, workers: int, *, cpu: str = "1", **fields: Any) -> None:
         body = json.loads(tfjob(name, ps, workers, ps_cpu=cpu, worker_cpu=cpu, **fields))
@@ -73,11 +71,6 @@ class SharedCluster:
             taken = CPUS - free.get(node, 0)
             if taken:
                 self.pod(f"others-{node}", str(taken), nodeName=node)
-
-    def label(self, node: str, **labels: str) -> None:
-        named = {KIND if key == "kind" else RACK: value for key, value in labels.items()}
-        self._labelled.setdefault(node, {}).update(dict.fromkeys(named))
-        self._api.patch(f"{CORE}/nodes/{node}", {"metadata": {"labels": named}})
 
     def forecast(self, job: str, seconds: float) -> None:
         """What the autoscaler writes of a job that ends in so many seconds."""
@@ -135,8 +128,6 @@ class SharedCluster:
         for pod in self._api.items(PODS):
             if not pod["metadata"].get("ownerReferences"):
                 self.delete_pod(pod["metadata"]["name"])
-        for node, labels in self._labelled.items():
-            self._api.patch(f"{CORE}/nodes/{node}", {"metadata": {"labels": labels}})
         wait_until("all pods are gone", lambda: not self._api.items(PODS))
 
 

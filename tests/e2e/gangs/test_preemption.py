@@ -2,7 +2,6 @@
 not fit, and with --preempt of the autoscaler whole jobs make room for a whole one and come back."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
-from optimus.kube.times import parse_instant
 from tests.e2e.extender.scheduler import scheduler_processes, single_pod, tfjob
 from tests.harness.api import CORE, KUBEFLOW, Api, in_namespace
 from tests.harness.waiting import wait_until
@@ -92,22 +90,6 @@ class FullCluster:
         found = [event for event in self._api.items(EVENTS) if event["reason"] == "Preempted"]
         return [event["involvedObject"]["name"] for event in found]
 
-    def preempted_by_kube_scheduler(self) -> list[str]:
-        """The same, of Events that are not about jobs."""
-        jobs = {each["metadata"]["name"] for each in self._api.items(JOBS)}
-        return [name for name in self.preempted() if name not in jobs]
-
-    def event_reasons(self, job: str) -> set[str]:
-        """The reasons of the Events on a job."""
-        return {
-            event["reason"]
-            for event in self._api.items(EVENTS)
-            if event["involvedObject"]["name"] == job
-        }
-
-    def stored(self, job: str) -> dict[str, Any]:
-        return self._api.get(f"{JOBS}/{job}")
-
     def marked(self) -> set[str]:
         """The jobs that are suspended for another."""
         return {
@@ -115,11 +97,6 @@ class FullCluster:
             for job in self._api.items(JOBS)
             if MARK in (job["metadata"].get("annotations") or {})
         }
-
-    def newest_pod(self) -> int:
-        """When the newest pod was created, in seconds since 1970."""
-        created = (pod["metadata"]["creationTimestamp"] for pod in self._api.items(PODS))
-        return max(int(parse_instant(each)) for each in created)
 
     def delete(self, job: str) -> None:
         self._api.delete(f"{JOBS}/{job}")
@@ -162,18 +139,6 @@ def test_a_job_that_can_never_fit_evicts_nobody(
         full.assert_unharmed(NODES)
 
 
-@pytest.mark.parametrize("configuration", [OWN, CLUSTERS])
-def test_a_pod_of_a_gang_that_is_not_whole_evicts_nobody(
-    full: FullCluster, tmp_path: Path, configuration: str
-) -> None:
-    """Its worker names a PriorityClass that does not exist: only the PS can be created."""
-    with scheduler_processes(full.cluster, tmp_path, configuration):
-        full.fill()
-        full.job("high", 1, 1, priorityClassName="high", worker_priorityClassName="absent")
-        wait_until("its PS was tried", lambda: len(full.refused("high-ps-0")) == 1)
-        full.assert_unharmed(NODES)
-
-
 def test_behind_the_clusters_scheduler_another_pod_preempts_where_no_job_fails(
     full: FullCluster, tmp_path: Path
 ) -> None:
@@ -190,50 +155,7 @@ def test_behind_the_clusters_scheduler_another_pod_preempts_where_no_job_fails(
         assert len(full.running_jobs()) == NODES - 1
 
 
-def test_behind_the_clusters_scheduler_another_pod_preempts_a_job_where_nothing_else_helps(
-    full: FullCluster, tmp_path: Path
-) -> None:
-    with scheduler_processes(full.cluster, tmp_path, CLUSTERS):
-        full.fill()
-        full.pod("urgent", "2", priorityClassName="high")
-        wait_until("it has a node", lambda: full.node_of("urgent"))
-        wait_until("an Event tells who made room", full.preempted)
-        assert len(full.preempted()) == 1
-
-
 # --- with --preempt
-
-
-def test_a_lower_job_makes_room_as_a_whole_and_comes_back(
-    full: FullCluster, tmp_path: Path
-) -> None:
-    """The last of six jobs is the youngest."""
-    with scheduler_processes(full.cluster, tmp_path, OWN) as running:
-        running.start_autoscaler("--preempt")
-        full.fill(NODES - 1)
-        # Creation times are in whole seconds.
-        wait_until("the next is younger", lambda: full.newest_pod() < int(time.time()))
-        full.job("low-5", 1, 1, ps_cpu="2", worker_cpu="2")
-        wait_until("they run", lambda: len(full.running_jobs()) == NODES)
-        full.job("high", 1, 1, ps_cpu="2", worker_cpu="2", priorityClassName="high")
-        wait_until("it runs", lambda: "high" in full.running_jobs())
-        wait_until("the victim waits for capacity", lambda: len(full.refused("low-5")) == 2)
-        # The operator writes a job's conditions after it has made the pods.
-        wait_until(
-            "the victim is resumed",
-            lambda: "Suspended" not in full.conditions(full.stored("low-5")),
-        )
-        assert full.running_jobs() == {"high", *(f"low-{at}" for at in range(NODES - 1))}
-        assert full.conditions(full.stored("low-5")).isdisjoint({"Failed", "Suspended"})
-        assert not full.preempted_by_kube_scheduler()
-        wait_until(
-            "its Events name the preemption",
-            lambda: full.event_reasons("low-5") >= {"Preempted", "Resumed"},
-        )
-        wait_until("so do the other's", lambda: full.event_reasons("high") >= {"Preempting"})
-        full.delete("high")
-        wait_until("all run again", lambda: len(full.running_jobs()) == NODES)
-        assert MARK not in full.stored("low-5")["metadata"].get("annotations", {})
 
 
 def test_nobody_is_preempted_by_default_nor_for_a_gang_that_then_does_not_fit(

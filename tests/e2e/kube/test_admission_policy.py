@@ -23,19 +23,20 @@ from tests.cases import cases
 from tests.e2e.kube.conftest import MANIFESTS
 from tests.e2e.kube.test_real_api_server import replicas
 
-GOAL = {"optimus.dl/target-loss": "0.1"}
+GOAL = {"optimus.dl/target-loss": "0.1", "optimus.dl/global-batch-size": "64"}
 SENTENCE = "the replicas of a running job with a goal are set by the Optimus autoscaler"
 HOW = "set spec.runPolicy.suspend to true"
-PS = {"TFJob": "PS", "MXJob": "Server"}
-CONTAINER = {"TFJob": "tensorflow", "MXJob": "mxnet"}
+FIRST = {"TFJob": "PS", "MXJob": "Server", "PyTorchJob": "Master"}
 RESIZED = [name for name, kind in JOB_KINDS.items() if kind.is_resized]
 Json = dict[str, Any]
 
 
 def job(kind: str, name: str, annotations: Mapping[str, str] = GOAL, **spec: object) -> Json:
-    """One with 1 PS and 2 workers, whose pods find no scheduler: it never runs, nor ends."""
-    roles = {PS[kind]: 1, "Worker": 2} | ({"Scheduler": 1} if kind == "MXJob" else {})
-    specs = {role: replicas(count, CONTAINER[kind], "nobody") for role, count in roles.items()}
+    """One with 1 PS, or a master, and 2 workers, whose pods find no scheduler: it never runs, nor ends."""
+    roles = {FIRST[kind]: 1, "Worker": 2} | ({"Scheduler": 1} if kind == "MXJob" else {})
+    specs = {
+        role: replicas(count, JOB_KINDS[kind].container, "nobody") for role, count in roles.items()
+    }
     mode = {"jobMode": "MXTrain"} if kind == "MXJob" else {}
     return {
         "apiVersion": "kubeflow.org/v1",
@@ -68,7 +69,7 @@ class Jobs:
 
     def counts(self, body: Json) -> tuple[int, int]:
         specs = self.stored(body)["spec"][JOB_KINDS[body["kind"]].replica_specs]
-        return specs[PS[body["kind"]]]["replicas"], specs["Worker"]["replicas"]
+        return specs[FIRST[body["kind"]]]["replicas"], specs["Worker"]["replicas"]
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ FEWER = {"Worker": {"replicas": 1}}
     {
         "fewer workers": FEWER,
         "workers without a number, which means 1": {"Worker": {"replicas": None}},
-        "more PSs": {"PS": {"replicas": 2}},
+        "more PSs or masters": {"PS": {"replicas": 2}},
         "a role less": {"Worker": None},
         "a role more": {"Evaluator": replicas(1, "tensorflow", "nobody")},
     },
@@ -126,14 +127,14 @@ def test_a_change_of_the_replicas_of_a_running_job_is_denied_with_the_right_way(
 ) -> None:
     body = job(kind, "j")
     jobs.apply(body)
-    changed = {PS[kind] if role == "PS" else role: each for role, each in changed.items()}
+    changed = {FIRST[kind] if role == "PS" else role: each for role, each in changed.items()}
     with pytest.raises(KubectlError) as denied:
         jobs.patch(body, of(kind, changed))
     said = str(denied.value)
     assert SENTENCE in said
     assert HOW in said
     assert "Worker: 2" in said
-    assert f"{PS[kind]}: 1" in said
+    assert f"{FIRST[kind]}: 1" in said
     assert jobs.counts(body) == (1, 2)
 
 
@@ -153,7 +154,7 @@ def test_these_changes_are_permitted(
 ) -> None:
     body = job(kind, "j", annotations, **spec)
     jobs.apply(body)
-    specs = {PS[kind] if role == "PS" else role: patch[role] for role in patch.keys() - {"also"}}
+    specs = {FIRST[kind] if role == "PS" else role: patch[role] for role in patch.keys() - {"also"}}
     assert "patched" in jobs.patch(body, of(kind, specs, **patch.get("also", {})))
 
 

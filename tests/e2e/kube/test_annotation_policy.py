@@ -18,6 +18,11 @@ from tests.e2e.kube.conftest import MANIFESTS
 from tests.e2e.kube.test_real_api_server import replicas
 from tests.harness.api import KUBEFLOW, Api, in_namespace
 
+ROLES = {
+    "TFJob": ("PS", "Worker"),
+    "MXJob": ("Scheduler", "Server", "Worker"),
+    "PyTorchJob": ("Master", "Worker"),
+}
 RESIZED = [name for name, kind in JOB_KINDS.items() if kind.is_resized]
 Json = dict[str, Any]
 GOAL = {"target-loss": "0.2"}
@@ -58,9 +63,8 @@ JUDGED: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 
 
 def job(kind: str, annotations: Mapping[str, str], scheduler: str = "optimus-scheduler") -> Json:
-    roles = ("PS", "Worker") if kind == "TFJob" else ("Scheduler", "Server", "Worker")
-    container = {"TFJob": "tensorflow", "MXJob": "mxnet"}[kind]
-    specs = {role: replicas(1, container, scheduler) for role in roles}
+    container = JOB_KINDS[kind].container
+    specs = {role: replicas(1, container, scheduler) for role in ROLES[kind]}
     mode = {"jobMode": "MXTrain"} if kind == "MXJob" else {}
     return {
         "apiVersion": "kubeflow.org/v1",

@@ -209,7 +209,7 @@ def test_one_line_installs_and_another_removes_all_but_what_was_learned(installe
 
 @pytest.mark.timeout(3600)  # with the first build of helm
 def test_helm_installs_upgrades_and_removes(installed: Shell) -> None:
-    """The pods do not start: an image cannot be pulled here."""
+    """The pods do not start: an image cannot be pulled here, and so the hook is left out."""
     installed.add(HELM.built())
     in_words = " ".join(OPERATOR.read_text().split())
     (install,) = {each for each in commands_of(OPERATOR) if each.startswith("helm ")}
@@ -224,7 +224,8 @@ def test_helm_installs_upgrades_and_removes(installed: Shell) -> None:
     assert "registry.invalid/optimus-on-kubernetes:" in installed.run(f"{deployment} {image}")
     installed.run(install)
     assert '"revision":"2"' in installed.run(f"{HELM.name} list -n optimus-system -o json")
-    installed.run(f"{removal} --wait")
+    assert "`--no-hooks`" in in_words
+    installed.run(f"{removal} --no-hooks --wait")
     kept = {"Namespace optimus-system", "Lease optimus-autoscaler"}
     wait_until("the rest is gone", lambda: ours(installed) - LEFT <= kept)
     installed.run("kubectl delete namespace optimus-system")

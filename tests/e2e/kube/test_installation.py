@@ -110,31 +110,6 @@ def test_the_pool_the_operator_and_the_scheduler_are_said_once_for_both(tmp_path
         assert {name: getattr(settings, name) for name in shared} == shared
 
 
-@pytest.mark.parametrize("part", COMPONENTS)
-def test_every_optional_part_can_be_added_alone(tmp_path: Path, part: str) -> None:
-    objects = overlay(tmp_path, part)
-    running(objects)
-    for container in containers(objects).values():
-        assert container["securityContext"]["readOnlyRootFilesystem"]
-
-
-def test_preemption_and_the_clusters_scheduler_can_be_combined(tmp_path: Path) -> None:
-    deciding, placing = running(overlay(tmp_path, "preemption", "cluster-scheduler", "page"))
-    assert deciding.preempt
-    assert placing.scheduler_name == deciding.scheduler_name == "default-scheduler"
-
-
-def test_logs_are_read_in_chosen_namespaces_where_an_operator_binds_the_role(
-    tmp_path: Path,
-) -> None:
-    objects = by_place(overlay(tmp_path, "chosen-namespaces"))
-    roles = {"optimus-autoscaler-logs", "optimus-autoscaler-completion"}
-    assert {name for kind, _, name in objects if kind == "ClusterRole"} >= roles
-    assert not {name for kind, _, name in objects if kind == "ClusterRoleBinding"} & roles
-    objects = by_place(overlay(tmp_path, "without-completion"))
-    assert "optimus-autoscaler-completion" not in {name for _, _, name in objects}
-
-
 def granted(objects: list[dict[str, Any]]) -> dict[str, set[str]]:
     """The verbs on training jobs by whom they are granted to: an account, or the user's role that
     an aggregated ClusterRole becomes part of."""
@@ -244,19 +219,6 @@ def test_an_optional_part_has_the_last_word_over_what_an_overlay_generates(
     assert deciding.preempt
 
 
-def test_behind_the_clusters_scheduler_the_extender_is_the_one_of_the_second_scheduler(
-    tmp_path: Path,
-) -> None:
-    sidecar = containers(overlay(tmp_path))["extender"]
-    assert sidecar.pop("restartPolicy") == "Always"
-    objects = overlay(tmp_path, "cluster-scheduler")
-    alone = containers(objects)["extender"]
-    for each in (sidecar, alone):
-        each.pop("envFrom")  # one ConfigMap with other content
-    assert alone == sidecar
-    assert "kube-scheduler" not in containers(objects)
-
-
 def test_behind_the_clusters_scheduler_its_lease_is_that_of_the_shipped_configuration(
     tmp_path: Path,
 ) -> None:
@@ -289,11 +251,6 @@ def test_on_openshift_no_user_is_named_and_still_none_is_root(
         if each["kind"] in ("Deployment", "DaemonSet")
     ]
     assert pods == [{"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}] * 2
-
-
-def test_two_pods_of_each_process_are_the_default(tmp_path: Path) -> None:
-    deployments = [each for each in overlay(tmp_path) if each["kind"] == "Deployment"]
-    assert [each["spec"]["replicas"] for each in deployments] == [2, 2]
 
 
 @pytest.mark.parametrize(

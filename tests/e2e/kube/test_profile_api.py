@@ -3,13 +3,10 @@ rules, two versions, and who may do what."""
 
 import copy
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import pytest
-import yaml
 
 from localcluster.cluster import LocalCluster
 from localcluster.errors import KubectlError
@@ -27,13 +24,9 @@ from optimus.kube.profiles import (
 )
 from optimus.kube.results import Written
 from optimus.kube.training_jobs import TrainingJob
-from tests.e2e.kube.conftest import MANIFESTS, is_answered
 from tests.e2e.kube.test_real_api_server import tfjob
-from tests.harness.waiting import wait_until
 
 Json = dict[str, Any]
-CRD = MANIFESTS / "crds" / "crd-trainingprofiles.yaml"
-STATE = {"state": "x"}
 
 
 def goal_met(status: Truth, at: str = "2026-01-01T00:00:00Z") -> ProfileStatus:
@@ -107,82 +100,3 @@ def test_both_versions_serve_what_is_written_in_either(
     assert of["v1alpha1"] == of["v1beta1"]
     definition = granted.get("crd", "trainingprofiles.optimus.dl")
     assert definition["status"]["storedVersions"] == ["v1alpha1"]
-
-
-class Upgrade:
-    """A copy of the CRD in a group of its own, and one object of it."""
-
-    name = "trainingprofiles.upgrade.optimus.dl"
-
-    def __init__(self, cluster: LocalCluster, namespace: str) -> None:
-        self._cluster, self._namespace = cluster, namespace
-
-    def install(self, *served: str, stored: str) -> None:
-        (crd,) = yaml.safe_load_all(CRD.read_text())
-        crd["metadata"]["name"], crd["spec"]["group"] = self.name, "upgrade.optimus.dl"
-        crd["spec"]["names"]["shortNames"] = []
-        kept = [each for each in crd["spec"]["versions"] if each["name"] in served]
-        crd["spec"]["versions"] = [{**each, "storage": each["name"] == stored} for each in kept]
-        self._cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(crd))
-        for version in served:
-            get = ("get", f"trainingprofiles.{version}.upgrade.optimus.dl", "-A")
-            wait_until(f"{version} is served", partial(is_answered, self._cluster, *get))
-
-    def create(self, version: str) -> None:
-        body = {
-            "apiVersion": f"upgrade.optimus.dl/{version}",
-            "kind": "TrainingProfile",
-            "metadata": {"name": "j"},
-            "spec": {"jobRef": {"kind": "TFJob", "name": "j", "uid": "u"}},
-        }
-        self._kubectl("create", "-f", "-", stdin=json.dumps(body))
-        status = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": STATE}))
-        self._kubectl("patch", f"trainingprofiles.{version}.upgrade.optimus.dl", "j", *status)
-
-    def read(self, version: str) -> Json:
-        text = self._kubectl("get", f"trainingprofiles.{version}.upgrade.optimus.dl", "j", "-ojson")
-        found: Json = json.loads(text)
-        return found
-
-    def rewrite(self, version: str) -> None:
-        """Write the object as it is: so it is stored in the version that is stored now."""
-        self._kubectl("replace", "-f", "-", stdin=json.dumps(self.read(version)))
-
-    def stored_versions(self) -> list[str]:
-        found: list[str] = self._cluster.get("crd", self.name)["status"]["storedVersions"]
-        return found
-
-    def forget(self, *kept: str) -> None:
-        patch = json.dumps({"status": {"storedVersions": list(kept)}})
-        how = ("--subresource=status", "--type=merge", "-p", patch)
-        self._cluster.kubectl("patch", "crd", self.name, *how)
-
-    def remove(self) -> None:
-        self._cluster.kubectl("delete", "crd", self.name, "--ignore-not-found")
-
-    def _kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        return self._cluster.kubectl("-n", self._namespace, *arguments, stdin=stdin)
-
-
-@pytest.fixture
-def upgrade(granted: LocalCluster, namespace: str) -> Iterator[Upgrade]:
-    made = Upgrade(granted, namespace)
-    yield made
-    made.remove()
-
-
-def test_the_stated_upgrade_keeps_every_profile(upgrade: Upgrade) -> None:
-    """v1alpha1 alone; both, the older stored; both, the newer stored; v1beta1 alone. The second
-    step can be taken back."""
-    old, new = "v1alpha1", "v1beta1"
-    upgrade.install(old, stored=old)
-    upgrade.create(old)
-    upgrade.install(old, new, stored=old)
-    assert upgrade.read(new)["status"]["state"] == "x"
-    upgrade.install(old, stored=old)
-    upgrade.install(old, new, stored=new)
-    upgrade.rewrite(new)
-    assert sorted(upgrade.stored_versions()) == [old, new]
-    upgrade.forget(new)
-    upgrade.install(new, stored=new)
-    assert upgrade.read(new)["status"]["state"] == "x"

@@ -17,11 +17,9 @@ from optimus.kube.client import Client
 from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.events import EventType, EventWriter
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.pods import Pod, watched_pods
 from optimus.kube.profiles import (
-    NameTaken,
     ProfileStatus,
     ProfileWriter,
     RescaleStatus,
@@ -179,26 +177,6 @@ def test_a_profile_lives_and_dies_with_its_job(
     assert gone.kind is ErrorKind.NOT_FOUND
 
 
-def test_the_profile_of_another_job_is_not_taken(
-    granted: LocalCluster, namespace: str, autoscaler: Client
-) -> None:
-    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
-    job = LiveReader(autoscaler, EligibilityConfig()).job("TFJob", JobKey(namespace, "j"))
-    assert isinstance(job, TrainingJob)
-    other = {
-        "apiVersion": "optimus.dl/v1alpha1",
-        "kind": "TrainingProfile",
-        "metadata": {"name": "j"},
-        "spec": {"jobRef": {"kind": "MXJob", "name": "j", "uid": "another"}},
-    }
-    granted.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(other))
-    taken = ProfileWriter(autoscaler).create(job)
-    assert isinstance(taken, NameTaken)
-    assert "MXJob j" in str(taken)
-    assert isinstance(ProfileWriter(autoscaler).delete(taken.holder), Written)
-    assert isinstance(ProfileWriter(autoscaler).create(job), TrainingProfile)
-
-
 def test_what_runs_of_a_workload_have_shown_is_stored_within_its_bounds(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
@@ -245,24 +223,6 @@ def test_what_runs_of_a_workload_have_shown_is_stored_within_its_bounds(
     forgotten = writer.stored(namespace, "resnet")
     assert isinstance(forgotten, WorkloadProfile)
     assert forgotten.runs == ()
-
-
-def test_equal_events_are_one_that_kubectl_describes(
-    granted: LocalCluster, namespace: str, autoscaler: Client
-) -> None:
-    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
-    job = LiveReader(autoscaler, EligibilityConfig()).job("TFJob", JobKey(namespace, "j"))
-    assert isinstance(job, TrainingJob)
-    seconds = iter(range(0, 10_000, 61))
-    events = EventWriter(autoscaler, "optimus-autoscaler", timer=lambda: float(next(seconds)))
-    for _ in range(2):
-        assert isinstance(
-            events.emit(job, EventType.WARNING, "BadAnnotation", "optimus.dl/min-ps: 'x'"), Written
-        )
-    described = granted.kubectl("describe", "tfjob", "j", "-n", namespace)
-    assert "BadAnnotation" in described
-    assert "(x2 over" in described
-    assert "optimus-autoscaler" in described
 
 
 @pytest.mark.parametrize(

@@ -12,47 +12,12 @@ from tests.harness.api import Json
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.optimus_cluster import AUTOSCALER, REPOSITORY, SYSTEM_NAMESPACE, OptimusCluster
 from tests.harness.scenario import Scenario
-from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
+from tests.harness.small_jobs import at, set_bounds, small_job
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 
 BEFORE, AFTER = (1, 2), (1, 3)
-COLUMNS = [
-    "NAME",
-    "PHASE",
-    "PS",
-    "WORKERS",
-    "LOSS",
-    "GOAL",
-    "PROGRESS%",
-    "STEPS/S",
-    "REMAINING(S)",
-    "AGE",
-    "REASON",
-]
-
-
-def test_kubectl_shows_profiles_in_columns_and_what_happened_to_a_job(scenario: Scenario) -> None:
-    job = small_job("shown", BEFORE)
-    with JobRecorder(scenario) as recorder:
-        scenario.submit(job)
-        wait_training(scenario, recorder, job)
-        set_bounds(scenario, job, AFTER)
-        wait_training(scenario, recorder, at(job, AFTER))
-        scenario.wait(lambda: recorder.status(job).get("loss"), "its profile shows a loss")
-    kubectl = scenario.optimus.cluster.kubectl
-    heading, row = kubectl("get", "trainingprofiles", "-n", scenario.namespace).splitlines()
-    assert heading.split() == COLUMNS
-    assert row.split()[:4] == ["shown", "Training", "1", "3"]
-    assert "loss <= 0.081" in row
-    scenario.wait_events(job.name, "Rescaling", "Rescaled")
-    described = kubectl("describe", "tfjob", "shown", "-n", scenario.namespace)
-    for reason, message in (
-        ("Rescaling", "1 PS + 2 workers -> 1 PS + 3 workers: its bounds"),
-        ("Rescaled", "it trains"),
-    ):
-        assert any(reason in line and message in line for line in described.splitlines()), described
 
 
 def run_autoscaler(scenario: Scenario, folder: Path, *flags: str) -> str:

@@ -45,21 +45,6 @@ def stays_suspended(scenario: Scenario, recorder: JobRecorder, job: LightJob) ->
     assert not recorder.ever_failed(job)
 
 
-def test_a_users_suspension_stays_until_the_user_ends_it(
-    scenario: Scenario,
-) -> None:
-    job = small_job("resting", BEFORE)
-    with JobRecorder(scenario) as recorder:
-        scenario.submit(job)
-        wait_training(scenario, recorder, job)
-        suspend(scenario, job)
-        stays_suspended(scenario, recorder, job)
-        suspend(scenario, job, suspended=False)
-        wait_training(scenario, recorder, job)
-        assert not recorder.rescales(job)
-        assert not recorder.training_violations(job)
-
-
 def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
     scenario: Scenario,
 ) -> None:

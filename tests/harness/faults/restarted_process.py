@@ -1,10 +1,8 @@
 """A process that is started again whenever it ends, as a kubelet does with a container."""
 
-import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeAlias
 
 Process: TypeAlias = "subprocess.Popen[bytes]"
@@ -21,16 +19,6 @@ class RestartedProcess:
         self._process = start()
         self._thread = threading.Thread(target=self._keep, name="keeping", daemon=True)
         self._thread.start()
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Let it do nothing for the length of the block."""
-        process = self._process
-        process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """End it for good."""

@@ -92,12 +92,3 @@ def test_it_gives_up_at_its_limit_and_says_so(tmp_path: Path) -> None:
         assert (demo.wait_ended(), demo.left()) == (1, []), demo.said
     assert "light-tf: did not reach its goal within the demo's time limit" in demo.said
     assert demo.said.endswith("not every job reached its goal\n")
-
-
-@pytest.mark.parametrize("loss", ["-1", "low"])
-def test_a_goal_that_is_none_is_refused_before_anything_is_started(
-    tmp_path: Path, loss: str
-) -> None:
-    with demo_run(tmp_path, f"--target-loss={loss}") as demo:
-        assert (demo.wait_ended(), demo.left()) == (2, []), demo.said
-    assert f"'{loss}' is no loss; a positive number is" in demo.said

@@ -117,21 +117,6 @@ def test_a_stopped_job_loses_no_step_and_goes_on_with_other_counts(
         _assert_as_expected(job["worker-0"], expected_losses)
 
 
-def test_a_damaged_newest_checkpoint_costs_the_way_back_to_the_one_before(
-    tmp_path: Path, expected_losses: dict[int, float]
-) -> None:
-    _train_until(tmp_path, 107)
-    older, newest = sorted(tmp_path.glob("*.checkpoint"))
-    newest.write_bytes(newest.read_bytes()[:-1])
-    with Job(
-        tensorflow_environments(1, 2), [*_EVERY_STEP, "--epochs=20", f"--checkpoint-dir={tmp_path}"]
-    ) as job:
-        assert set(job.ends("worker").values()) == {0}
-        assert f"checkpoint {newest.name} is damaged and passed over" in job["worker-0"].text
-        assert job["worker-0"].steps()[0] == int(older.stem.removeprefix("step-")) + 1
-        _assert_as_expected(job["worker-0"], expected_losses)
-
-
 @cases(
     "victim",
     {
@@ -152,38 +137,3 @@ def test_a_killed_task_that_is_started_again_joins_the_others(
             steps = job[name].steps()
             assert steps[-1] == _STEPS_OF_20_EPOCHS, job[name].text
             _assert_as_expected(job[name], expected_losses)
-
-
-def test_a_killed_server_of_an_mxjob_registers_again(
-    tmp_path: Path, expected_losses: dict[int, float]
-) -> None:
-    environments = mxnet_environments(2, 2)
-    with Job(environments, [*_SLOWLY, f"--checkpoint-dir={tmp_path}"]) as job:
-        job["worker-0"].wait_for_line(lambda line: "checkpoint=50" in line)
-        job["server-0"].stop(signal.SIGKILL)
-        job.start("server-0")
-        assert job.ends("") == dict.fromkeys(environments, 0)
-        _assert_as_expected(job["worker-1"], expected_losses)
-
-
-@cases(
-    ("environments", "name"),
-    {
-        "a PS that never comes": (tensorflow_environments(1, 1), "worker-0"),
-        "a scheduler that never comes, for a worker": (mxnet_environments(1, 1), "worker-0"),
-        "a scheduler that never comes, for a server": (mxnet_environments(1, 1), "server-0"),
-    },
-)
-def test_a_task_whose_peers_stay_away_ends_with_1_and_a_sentence(
-    environments: dict[str, dict[str, str]], name: str
-) -> None:
-    with Job({name: environments[name]}, ["--peer-timeout-seconds=0.3"]) as job:
-        assert job[name].end() == 1
-        assert "examples.light: " in job[name].lines[-1]
-        assert "0.3 s" in job[name].lines[-1]
-
-
-def test_an_environment_without_a_role_ends_with_2_and_a_sentence() -> None:
-    with Job({"nobody": {}}, []) as job:
-        assert job["nobody"].end() == 2
-        assert "neither TF_CONFIG nor DMLC_ROLE is set" in job["nobody"].text

@@ -225,18 +225,6 @@ def is_over(process: int) -> bool:
         return True
 
 
-def test_calls_sent_at_once_are_answered_in_turn(extender: Extender) -> None:
-    body = json.dumps({"Pod": POD, "NodeNames": ["n1"]}).encode()
-    head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    with socket.create_connection(("127.0.0.1", extender.port), timeout=60) as calling:
-        calling.sendall((head + body) * 3)
-        received = b""
-        while received.count(b'"NodeNames":["n1"]') < 3:
-            part = calling.recv(65536)
-            assert part, received
-            received += part
-
-
 def test_a_bad_call_does_not_break_the_connection(extender: Extender) -> None:
     assert "Error" in extender.post("/filter", "nonsense")
     too_large = extender.post("/filter", "x" * 34_000_000)

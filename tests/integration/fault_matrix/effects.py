@@ -21,7 +21,6 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "is throttled": ErrorResponse(429, retry_after_seconds=1),
     "meets an internal error": ErrorResponse(500),
     "times out": Hang(20.0),  # longer than any call waits
-    "is cut": Cut(),
     "loses its reply": Cut(after_effect=True),
     "is the last of a killed process": Kill(after_effect=True),
 }

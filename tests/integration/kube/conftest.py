@@ -7,26 +7,10 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 
+from localcluster.kubeconfig import write_kubeconfig
 from optimus.kube.client import READ_SECONDS, Client, connect
 
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: test
-contexts: [{{name: test, context: {{cluster: test, user: test}}}}]
-clusters: [{{name: test, cluster: {{server: "{server}"}}}}]
-users: [{{name: test, user: {{tokenFile: token}}}}]
-"""
-
-
-@pytest.fixture(scope="session")
-def make_httpserver() -> Iterator[HTTPServer]:
-    """The server of all tests, with a thread per request: a watch that hangs must not hold up a
-    list."""
-    server = HTTPServer(host="localhost", threaded=True)
-    server.start()
-    yield server
-    server.stop()
+USER = {"tokenFile": "token"}
 
 
 @pytest.fixture
@@ -60,7 +44,7 @@ def frozen(tmp_path: Path, token_file: Path) -> Iterator[Client]:
 
 def _connected(server: str, folder: Path, read_seconds: float = READ_SECONDS) -> Iterator[Client]:
     kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG.format(server=server))
+    write_kubeconfig(kubeconfig, server, "", USER)
     client = connect(kubeconfig, user_agent="test/1", read_seconds=read_seconds)
     yield client
     client.close()

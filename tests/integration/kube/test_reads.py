@@ -22,7 +22,10 @@ pytestmark = pytest.mark.integration
 def test_the_pods_of_a_job_are_those_that_it_controls(
     httpserver: HTTPServer, client: Client
 ) -> None:
-    other = {**POD, "metadata": {"name": "k", "namespace": "ns", "uid": "p2"}}
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "MXJob", "name": "j", "uid": "u2"}
+    owners = [{**owner, "controller": True}]
+    metadata = {"name": "k", "namespace": "ns", "uid": "p2", "ownerReferences": owners}
+    other = {**POD, "metadata": metadata}
     lists = [
         Response(
             json.dumps({"metadata": {"resourceVersion": "5", "continue": "c"}, "items": [other]})

@@ -208,7 +208,9 @@ def test_a_failed_watch_goes_on(
     assert script.listed() == listed
 
 
-def test_one_bad_object_is_passed_over(script: Script, reflect: Reflect) -> None:
+def test_one_bad_object_is_named_and_passed_over(
+    script: Script, reflect: Reflect, caplog: pytest.LogCaptureFixture
+) -> None:
     bad = pod("bad", "1") | {"spec": {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}}
     script.lists = [page(bad, pod("good", "2"))]
     script.watches = [
@@ -217,6 +219,8 @@ def test_one_bad_object_is_passed_over(script: Script, reflect: Reflect) -> None
     reflector = reflect()
     until(reflector, lambda: len(script.watched()) >= 2)
     assert names(reflector) == set()
+    said = "one of the pods cannot be decoded and is skipped: ns/bad: cpu: 'lots' is not a quantity"
+    assert any(message.startswith(said) for message in caplog.messages)
 
 
 def test_a_kind_that_the_server_does_not_know_is_empty_until_it_does(

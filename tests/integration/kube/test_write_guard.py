@@ -8,13 +8,14 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from localcluster.kubeconfig import write_kubeconfig
 from optimus.kube.client import Client, connect
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.leases import LeaseStore
 from optimus.kube.results import Refused
 from optimus.kube.writer import JobWriter
 from tests.cases import cases
-from tests.integration.kube.conftest import KUBECONFIG
+from tests.integration.kube.conftest import USER
 from tests.integration.kube.recorder import job
 
 pytestmark = pytest.mark.integration
@@ -56,7 +57,7 @@ def guarded(
     httpserver: HTTPServer, tmp_path: Path, token_file: Path, guard: Answers
 ) -> Iterator[Client]:
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG.format(server=httpserver.url_for("").rstrip("/")))
+    write_kubeconfig(kubeconfig, httpserver.url_for("").rstrip("/"), "", USER)
     client = connect(kubeconfig, user_agent="test/1", guard=guard)
     yield client
     client.close()

@@ -1,11 +1,9 @@
 """How an image is built and released: what the files say, since no container engine runs here."""
 
-import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -14,8 +12,6 @@ from localcluster.paths import REPOSITORY
 from tests.harness.go_tools import ACTIONLINT, run_tool
 
 WORKFLOW = REPOSITORY / ".github" / "workflows" / "release.yaml"
-BAKE: dict[str, Any] = json.loads((REPOSITORY / "docker-bake.json").read_text())
-DOCKERFILE = (REPOSITORY / "Dockerfile").read_text()
 
 
 @pytest.mark.timeout(3600)  # with the first build of actionlint
@@ -24,13 +20,6 @@ def test_the_workflow_is_without_complaints() -> None:
     options = ("-no-color", "-shellcheck=", "-pyflakes=")
     done = run_tool(ACTIONLINT.built(), *options, str(WORKFLOW))
     assert done.returncode == 0, done.stdout
-
-
-def test_every_target_that_the_workflow_makes_is_there() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-    made = re.findall(r"\bmake ([a-z-]+)", WORKFLOW.read_text())
-    assert made
-    assert set(made) <= targets
 
 
 def test_the_workflow_may_only_make_releases() -> None:
@@ -47,49 +36,6 @@ def test_actions_are_pinned_by_commit() -> None:
     for name, comment in used:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", name), name
         assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), name
-
-
-def test_the_workflow_names_files_that_are_there() -> None:
-    text = WORKFLOW.read_text()
-    for name in re.findall(r"\b(?:chart|manifests)/[\w./-]+\w", text):
-        assert (REPOSITORY / name).exists(), name
-    image = yaml.safe_load_all((REPOSITORY / "manifests/install/install.yaml").read_text())
-    assert "optimus-on-kubernetes:0.1.0" in json.dumps(list(image))
-
-
-def test_the_image_of_a_release_is_for_both_architectures_with_its_sbom() -> None:
-    release, local = BAKE["target"]["release"], BAKE["target"]["local"]
-    assert release["inherits"] == local["inherits"] == ["image"]
-    assert release["platforms"] == ["linux/amd64", "linux/arm64"]
-    assert [each.split(",")[0] for each in release["attest"]] == ["type=sbom", "type=provenance"]
-    assert BAKE["group"]["default"]["targets"] == ["local"]
-
-
-def test_the_variables_of_the_bake_file_are_those_that_it_uses_and_make_sets() -> None:
-    used = set(re.findall(r"\$\{(\w+)\}", json.dumps(BAKE["target"])))
-    assert used == BAKE["variable"].keys()
-    # within `make test`, make says which directory it enters and leaves unless it is told not to
-    asked = ("make", "--no-print-directory", "--dry-run", "image")
-    named = ("IMAGE=registry.local/o", "VERSION=7")
-    done = subprocess.run(
-        (*asked, *named), cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
-    [line] = done.stdout.splitlines()
-    for name in used:
-        assert f'{name}="' in line
-    assert 'IMAGE="registry.local/o" VERSION="7"' in line
-    assert line.endswith("--file docker-bake.json local")
-
-
-def test_arguments_of_the_bake_file_are_arguments_of_the_dockerfile() -> None:
-    declared = set(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE))
-    assert BAKE["target"]["image"]["args"].keys() <= declared
-    version = BAKE["variable"]["VERSION"]["default"]
-    assert f"ARG VERSION={version}\n" in DOCKERFILE
-    chart = yaml.safe_load((REPOSITORY / "chart" / "Chart.yaml").read_text())
-    assert version == chart["appVersion"]
-    labels = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", DOCKERFILE))
-    assert {"title", "description", "licenses", "version", "revision"} <= labels
 
 
 def step_with(text: str) -> str:

@@ -15,6 +15,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from localcluster.kubeconfig import kubeconfig_body
 from localcluster.paths import REPOSITORY
 from optimus.cli.commands import COMMANDS
 from optimus.kube.errors import ErrorKind, KubeError
@@ -99,12 +100,7 @@ def cluster(environment: Environment, httpserver: HTTPServer) -> None:
         return Response(body)
 
     httpserver.expect_request(re.compile(".*")).respond_with_handler(answer)
-    document = {
-        "clusters": [{"name": "c", "cluster": {"server": httpserver.url_for("")}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "ns"}}],
-        "current-context": "x",
-    }
+    document = kubeconfig_body(httpserver.url_for(""), "", {}, "ns")
     environment.kubeconfig.write_text(json.dumps(document))
 
 

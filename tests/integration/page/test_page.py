@@ -109,14 +109,6 @@ def test_times_are_in_utc_and_say_so_whatever_the_zone_of_the_browser(
         browser.call("Emulation.setTimezoneOverride", timezoneId="")
 
 
-def test_it_is_live(browser: Browser, page: ServedPage) -> None:
-    go(browser, page)
-    browser.wait("document.getElementById('live').dataset.state === 'live'")
-    before = browser.value(DRAWN)
-    page.tick()
-    browser.wait(f"{DRAWN} !== {before!r}")
-
-
 def test_hostile_text_is_shown_and_never_run(browser: Browser, page: ServedPage) -> None:
     go(browser, page, shows=".line")
     browser.wait("document.title === 'Optimus'")

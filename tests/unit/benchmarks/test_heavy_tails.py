@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.heavy_tails import SeedResult, run_seed, seeds_of, summary
+from benchmarks.heavy_tails import SeedResult, run_seed, summary
 from optimus.simulator.user_counts import UserCounts
 
 
@@ -34,8 +34,3 @@ def test_both_sides_run_the_same_jobs_and_lone_small_ones_are_not_made_later() -
     found = run_seed(2, (UserCounts.SENSIBLE, 401))
     assert len(found.ratios) == 2
     assert found.ratio <= 1.05
-
-
-def test_seeds_are_a_range_or_one() -> None:
-    assert seeds_of("401-403") == [401, 402, 403]
-    assert seeds_of("7") == [7]

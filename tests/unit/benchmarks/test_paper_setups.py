@@ -1,6 +1,6 @@
 """The setups that the paper compares: each as it describes them."""
 
-from benchmarks.paper_setups import PUBLISHED_ERRORS, REFERENCE, mixed, setup
+from benchmarks.paper_setups import PUBLISHED_ERRORS, REFERENCE, setup
 from optimus.placement.gang import PlacementRule
 from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
@@ -28,10 +28,3 @@ def test_setups_are_the_papers(
     assert found.assignment is assignment
     assert found.scheduler.policy.name == policy
     assert found.scheduler.forecasts == PUBLISHED_ERRORS
-
-
-def test_a_mixed_setup_is_named_after_its_parts() -> None:
-    found = mixed("drf", "theorem1", AssignmentRule.EVEN)
-    assert found.name == found.scheduler.name == "drf, theorem1, even"
-    assert isinstance(found.scheduler.placement, Theorem1)
-    assert found.scheduler.policy.name == "drf"

@@ -66,13 +66,6 @@ def test_jobs_go_below_their_own_counts_only_where_the_rule_says_so(
         assert all(counts[each.name] <= each.own for each in jobs)
 
 
-def test_a_move_that_gains_less_than_its_restart_is_not_made() -> None:
-    jobs = [_job("nearly done", 8, left=50.0), _job("waits", 60)]
-    place(jobs, {"nearly done": 8, "waits": 0})
-    counts = Rule("kept", -1.0).decide(jobs[:1], 0.0)
-    assert counts == {"nearly done": 8}
-
-
 def test_every_job_of_a_workload_ends_under_each_rule(tmp_path: Path) -> None:
     lines = (TABLES / "workloads" / "workload-1.csv").read_text().splitlines()
     few = tmp_path / "few.csv"

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.live_jobs import Saving, planned_jobs
-from benchmarks.virtual_pairs import Pair, row, run_pair, seeds_of, simulated, workload
+from benchmarks.virtual_pairs import Pair, row, run_pair, seeds_of, simulated
 from optimus.jobs import Counts
 from optimus.simulator.training import Training
 
@@ -14,14 +14,6 @@ def test_simulated_jobs_train_as_long_as_their_stated_costs_say() -> None:
         training.begin(planned.arrives_at, (Counts(2, 3),))
         seconds = training.finish_at - planned.arrives_at
         assert seconds == pytest.approx(planned.training_seconds(2, 3))
-
-
-def test_jobs_of_a_seed_differ_between_counts_in_nothing_else() -> None:
-    few, many = (workload(5, counts).jobs for counts in (Counts(1, 2), Counts(5, 5)))
-    for one, other in zip(few, many, strict=True):
-        assert one.job.created_at == other.job.created_at
-        assert one.job.goal == other.job.goal
-        assert one.most_epochs == other.most_epochs
 
 
 def test_jobs_of_few_replicas_end_sooner_where_they_are_managed() -> None:

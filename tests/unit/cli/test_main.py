@@ -280,6 +280,19 @@ status.in_full(JobReader(api).read("ns", "j"))
     assert loaded_by(program, "numpy", "scipy", "kubernetes", "optimus.lifecycle") == []
 
 
+def test_a_job_with_a_forecast_is_shown_by_its_profile_without_a_fit() -> None:
+    program = """
+from optimus.cli import status
+from optimus.kube.job_facts import JobReader
+from tests.unit.cli.fake_api import FakeApi, profile, stored_state
+api = FakeApi(profiles=[profile(state=stored_state(), remainingSeconds=9)])
+for name in [each for each in sys.modules if each.startswith(("scipy", "optimus.models.fo"))]:
+    del sys.modules[name]
+status.in_full(JobReader(api).read("ns", "j"))
+"""
+    assert loaded_by(program, "scipy", "optimus.models.forecast") == []
+
+
 @cases(
     "words",
     {

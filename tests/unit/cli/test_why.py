@@ -372,6 +372,13 @@ def test_the_namespace_is_that_of_the_context(tmp_path: Any) -> None:
     assert namespace_of(None, several) == "team"
 
 
+@pytest.mark.parametrize("context", ["[1]", "x", "7", "null"])
+def test_a_context_that_is_none_names_no_namespace(context: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(f"contexts: [{{name: c, context: {context}}}]\ncurrent-context: c\n")
+    assert namespace_of(path, {}) == "default"
+
+
 def test_of_several_kubeconfigs_the_first_that_has_a_value_wins(tmp_path: Path) -> None:
     """As with kubectl: one file may hold the current context, another the contexts."""
     texts = (

@@ -133,11 +133,6 @@ class PreemptingCluster:
         """The pods of a suspended job are gone."""
         self.cluster.delete(*(pod.name for pod in self.pods(name)))
 
-    def delete_job(self, name: str) -> None:
-        job = self.jobs.pop(name)
-        self.delete_pods(name)
-        self.cluster.handlers.job(job, None)
-
     # --- time
 
     def step(self, times: int = 1) -> None:

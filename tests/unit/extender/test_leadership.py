@@ -1,7 +1,6 @@
 """Whether the kube-scheduler beside this process leads, by its Lease."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,11 +8,6 @@ import pytest
 from extender.leadership import LeaseReader, OnlyReplica, leadership
 from optimus.kube.errors import ErrorKind, KubeError
 from tests.cases import cases
-
-
-class FakeCoordination:
-    def read_namespaced_lease(self) -> None:
-        """What a read of the Lease calls."""
 
 
 @dataclass
@@ -24,17 +18,15 @@ class FakeClient:
     transitions: int | None = None
     error: KubeError | None = None
     body: bytes | None = None
-    reads: list[tuple[str, str, str]] = field(default_factory=list)
-    coordination: FakeCoordination = field(default_factory=FakeCoordination)
+    reads: list[tuple[str, str]] = field(default_factory=list)
 
-    def call(self, what: str, method: Callable[[], None], *, name: str, namespace: str) -> bytes:
-        assert method == self.coordination.read_namespaced_lease
-        self.reads.append((what, namespace, name))
+    def get(self, what: str, path: str) -> bytes:
+        self.reads.append((what, path))
         if self.error is not None:
             raise self.error
         spec = {"holderIdentity": self.holder, "leaseTransitions": self.transitions}
         spec = {name: value for name, value in spec.items() if value is not None}
-        stored = {"metadata": {"name": name}, "spec": spec}
+        stored = {"metadata": {"name": "optimus"}, "spec": spec}
         return self.body or json.dumps(stored).encode()
 
 

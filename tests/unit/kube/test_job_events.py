@@ -166,3 +166,11 @@ def test_a_refused_list_leaves_the_other() -> None:
     found = read(source)
     assert [each.reason for each in found.events] == ["Rescaled"]
     assert found.problems == ("cannot list the Events on the pods of team-a/resnet: silent",)
+
+
+def test_an_event_that_cannot_be_read_leaves_the_others() -> None:
+    odd = {**event("resnet", "Odd", 5, "uid-job"), "message": 7, "metadata": {"name": "resnet.1"}}
+    found = read(Source(event("resnet", "Rescaled", 10, "uid-job"), odd))
+    assert [each.reason for each in found.events] == ["Rescaled"]
+    (problem,) = set(found.problems)
+    assert problem.startswith("resnet.1: not an Event: ")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from optimus.jobs import NodeConstraints, Requirement, Role, Toleration
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import ContainerState, Owner, Pod, decode_pod
-from optimus.kube.podspec import Container, PodSpec, ResourceRequirements, template_of
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
 from tests.cases import cases
@@ -494,8 +493,3 @@ def test_resources_of_which_nothing_is_requested_displace_no_others() -> None:
     amounts = {"requests": {**nothing, "nvidia.com/gpu": "8", "x.y/z": "0.5"}}
     pod = decoded({"containers": [{"name": "c", "resources": amounts}]})
     assert (pod.resources["nvidia.com/gpu"], pod.resources["x.y/z"]) == (8, 1)
-
-
-def test_no_version_of_a_large_template_is_remembered() -> None:
-    containers = [Container(resources=ResourceRequirements({"cpu": str(n)})) for n in range(MANY)]
-    assert template_of(PodSpec(containers=containers)).spec == PodSpec()

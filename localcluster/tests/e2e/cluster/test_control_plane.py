@@ -1,8 +1,6 @@
 """The local control plane as a user meets it: it comes up, survives the death of its parts, and
 leaves nothing."""
 
-import os
-import signal
 import subprocess
 import sys
 import urllib.error
@@ -13,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.errors import KubectlError
 from localcluster.kubeconfig import read_kubeconfig, tls_context
 from localcluster.paths import ClusterPaths
-from localcluster.processes import ProcessId, alive
-from localcluster.specs import NodeSpec, Taint, numbered_nodes
+from localcluster.processes import alive
+from localcluster.specs import NodeSpec, Taint
 from localcluster.supervisor.status import read_status
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import wait_until
@@ -50,11 +47,6 @@ def own(shown: Shown) -> Iterator[LocalCluster]:
     ]
     with LocalCluster("breakable", nodes) as cluster, shown(cluster):
         yield cluster
-
-
-def processes(cluster: LocalCluster) -> list[ProcessId]:
-    status = cluster.status
-    return [*status.processes(), *([status.supervisor] if status.supervisor else [])]
 
 
 def listening(pid: int) -> list[str]:
@@ -112,11 +104,6 @@ class TestAComponentThatDies:
         assert own.components[component].restarts == before + 1
         assert own.components[component].last_exit == "was killed by signal 9"
 
-    def test_what_was_stored_survives_the_store(self, own: LocalCluster) -> None:
-        own.kubectl("create", "configmap", "kept", "--from-literal=a=1")
-        own.wait_restarted("etcd", own.kill("etcd"))
-        eventually("the API server answers again", lambda: "kept" in _configmaps(own))
-
     def test_nodes_stay_ready_and_pods_are_scheduled_after_all_of_it(
         self, own: LocalCluster
     ) -> None:
@@ -125,52 +112,6 @@ class TestAComponentThatDies:
         own.kubectl(
             "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/after", "--timeout=180s"
         )
-
-
-def _configmaps(cluster: LocalCluster) -> str:
-    try:
-        return cluster.kubectl("get", "configmaps")
-    except KubectlError:
-        return ""
-
-
-class TestTheTrainingOperator:
-    def test_a_job_without_containers_makes_it_panic_and_it_comes_back(
-        self, own: LocalCluster
-    ) -> None:
-        before = own.components["training-operator"].process
-        assert before is not None
-        own.kubectl("apply", "-f", "-", stdin=_EMPTY_JOB)
-        eventually(
-            "the operator ended", lambda: own.components["training-operator"].process != before
-        )
-        own.kubectl("delete", "tfjob", "empty", "--wait=false")
-        own.wait_restarted("training-operator", before)
-
-
-_EMPTY_JOB = """
-apiVersion: kubeflow.org/v1
-kind: TFJob
-metadata: {name: empty, namespace: default}
-spec:
-  tfReplicaSpecs:
-    Worker:
-      replicas: 1
-      template: {spec: {containers: []}}
-"""
-
-
-class TestSeveralClusters:
-    def test_two_run_at_a_time_and_know_nothing_of_each_other(self, own: LocalCluster) -> None:
-        with LocalCluster("second", numbered_nodes(1, {})) as second:
-            servers = [read_kubeconfig(each.kubeconfig).server for each in (own, second)]
-            assert servers[0] != servers[1]
-            assert second.kubectl("get", "nodes", "-o", "name").split() == ["node/node-1"]
-            gone = processes(second)
-            root = second.paths.root
-        assert not any(alive(process) for process in gone)
-        assert not root.exists()
-        assert own.kubectl("get", "nodes", "-o", "name").split() == ["node/plain", "node/special"]
 
 
 class TestStop:
@@ -218,21 +159,6 @@ class TestStop:
         assert not any(alive(process) for process in status.processes())
         assert not state.exists()
         assert _command("status", "--state", str(state)).returncode == 3
-
-    def test_when_its_supervisor_is_killed_nothing_of_it_runs_on(self, tmp_path: Path) -> None:
-        state = tmp_path / "state"
-        assert _command("up", "--state", str(state), "--nodes", "1").returncode == 0
-        status = read_status(ClusterPaths(state))
-        assert status is not None
-        assert status.supervisor is not None
-        os.kill(status.supervisor.pid, signal.SIGKILL)
-        eventually(
-            "the components ended", lambda: not any(alive(each) for each in status.processes())
-        )
-        lost = _command("status", "--state", str(state))
-        assert lost.returncode == 3
-        assert "its supervisor is gone" in lost.stdout
-        assert _command("down", "--state", str(state)).returncode == 0
 
 
 def _command(*arguments: str) -> "subprocess.CompletedProcess[str]":

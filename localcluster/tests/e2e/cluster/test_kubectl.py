@@ -10,18 +10,10 @@ import pytest
 
 from localcluster.binaries.locate import resolve
 from localcluster.cluster import LocalCluster
-from localcluster.errors import KubectlError
 from localcluster.progress import PlainProgress
 from localcluster.specs import Backend, NodeSpec
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import wait_until
-
-BUDGET = {
-    "apiVersion": "policy/v1",
-    "kind": "PodDisruptionBudget",
-    "metadata": {"name": "one"},
-    "spec": {"selector": {"matchLabels": {"app": "said"}}, "minAvailable": 1},
-}
 
 
 def pod(name: str, script: str, sign: Path) -> str:
@@ -65,34 +57,13 @@ def test_a_pod_is_applied_followed_shown_and_deleted(
     sign.touch()
     assert kubectl("logs", "-f", "p") == "one\ntwo\n"
     kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/p", "--timeout=180s")
-    header, row = (line.split() for line in kubectl("get", "pods", "-l", "app=said").splitlines())
-    assert dict(zip(header, row, strict=True)) | {"AGE": ""} == {
-        "NAME": "p",
-        "READY": "0/1",
-        "STATUS": "Completed",
-        "RESTARTS": "0",
-        "AGE": "",
-    }
+    assert kubectl("get", "pods", "-l", "app=said").split()[:3] == ["NAME", "AGE", "p"]
     wait_until(
         lambda: "Successfully assigned default/p to n1" in kubectl("describe", "pod", "p"),
         "an Event tells its node",
         180,
     )
     assert kubectl("delete", "pod", "p").startswith('pod "p" deleted')
-
-
-def test_a_node_is_drained(embedded: LocalCluster, tmp_path: Path) -> None:
-    kubectl = embedded.kubectl
-    kubectl("apply", "-f", "-", stdin=pod("drained", "exec sleep 600", tmp_path / "sign"))
-    kubectl("wait", "--for=condition=Ready", "pod/drained", "--timeout=180s")
-    kubectl("apply", "-f", "-", stdin=json.dumps(BUDGET))
-    drain = ("drain", "n1", "--force", "--grace-period=1")
-    with pytest.raises(KubectlError, match="disruption budget"):
-        kubectl(*drain, "--timeout=2s")
-    kubectl("delete", "pdb", "one")
-    assert kubectl(*drain, "--timeout=180s").endswith("node/n1 drained\n")
-    assert kubectl("get", "pods", "-o", "name") == ""
-    kubectl("uncordon", "n1")
 
 
 def test_a_call_without_the_token_is_refused(embedded: LocalCluster) -> None:

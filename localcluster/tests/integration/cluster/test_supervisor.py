@@ -198,19 +198,6 @@ class TestStop:
 
 
 class TestLeftovers:
-    def test_exactly_the_recorded_processes_are_ended(self, tmp_path: Path) -> None:
-        recorded, stranger = (subprocess.Popen(["sleep", "1000"]) for _ in range(2))
-        try:
-            paths = ClusterPaths(tmp_path)
-            write_json(paths.status, {"components": {"a": self._entry(identify(recorded.pid))}})
-            end_recorded(paths)
-            assert recorded.wait(180) == -signal.SIGTERM
-            assert stranger.poll() is None
-        finally:
-            for process in (recorded, stranger):
-                process.kill()
-                process.wait()
-
     def test_a_process_with_a_reused_pid_is_not_ended(self, tmp_path: Path) -> None:
         stranger = subprocess.Popen(["sleep", "1000"])
         try:

@@ -3,17 +3,10 @@
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from localcluster.__main__ import main
-from localcluster.binaries.locate import Binaries
-from localcluster.cluster import LocalCluster
-from localcluster.errors import ClusterError
 from localcluster.paths import ClusterPaths
-from localcluster.specs import Backend, numbered_nodes
-from localcluster.storage import write_json
-from localcluster.supervisor.control import ClusterSpec
 from tests.cases import cases
 
 
@@ -34,37 +27,6 @@ def test_bad_usage_is_refused(
         main(arguments)
     assert refused.value.code == 2
     assert sentence in capsys.readouterr().err
-
-
-def test_a_number_of_nodes_that_contradicts_them_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [
-        "up",
-        "--state",
-        str(tmp_path / "s"),
-        "--nodes",
-        "3",
-        "--node",
-        "cpu=1",
-        "--node",
-        "cpu=2",
-    ]
-    assert main(arguments) == 1
-    assert capsys.readouterr().err == (
-        "localcluster: --nodes 3 does not fit 2 times --node; leave --nodes out\n"
-    )
-
-
-def test_another_operator_on_the_embedded_back_end_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = "the embedded back end stands in for training operator 1.7.0; 1.9.3 needs the real one"
-    arguments = ["up", "--state", str(tmp_path / "s"), "--embedded", "--training-operator", "1.9.3"]
-    assert main(arguments) == 1
-    assert capsys.readouterr().err == f"localcluster: {said}\n"
-    with pytest.raises(ClusterError, match=said):
-        LocalCluster("x", backend=Backend.EMBEDDED, training_operator="1.9.3")
 
 
 def test_a_state_folder_that_cannot_be_is_one_line(
@@ -95,15 +57,11 @@ def test_a_cluster_without_its_supervisor_is_not_reported_as_running(
     status = {"phase": "running", "supervisor": supervisor, "components": {"etcd": component}}
     paths = ClusterPaths(tmp_path)
     paths.status.write_text(json.dumps(status))
-    binaries = Binaries({"etcd": Path("/programs/etcd")}, Path("/manifests"))
-    spec = ClusterSpec("x", numbered_nodes(2, {}), binaries)
-    write_json(paths.plan, msgspec.to_builtins(spec, enc_hook=str))
     paths.logs.mkdir()
     paths.log("supervisor").write_text("2026-01-01T00:00:00Z etcd: died\n")
     assert main(["status", "--state", str(tmp_path)]) == 3
     said = capsys.readouterr().out
     assert "running, but its supervisor is gone: run `down`, then `up`" in said
-    assert "back end:   real, 2 nodes\n" in said
     assert (
         "etcd                      ready         1         2         was killed by signal 9" in said
     )

@@ -5,23 +5,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.progress import PlainProgress
-from localcluster.storage import cache_root, publish, read_json, write_json
-from tests.cases import cases
-
-
-@cases(
-    ("environ", "folder"),
-    {
-        "as XDG says": ({"XDG_CACHE_HOME": "/somewhere"}, Path("/somewhere/optimus-on-kubernetes")),
-        "in the home folder by default": ({}, Path.home() / ".cache/optimus-on-kubernetes"),
-        "a relative path is ignored, as the specification says": (
-            {"XDG_CACHE_HOME": "relative"},
-            Path.home() / ".cache/optimus-on-kubernetes",
-        ),
-    },
-)
-def test_the_cache_lies(environ: dict[str, str], folder: Path) -> None:
-    assert cache_root(environ) == folder
+from localcluster.storage import publish
 
 
 class TestAFolderOfTheCache:
@@ -48,17 +32,3 @@ class TestAFolderOfTheCache:
         assert [path.name for path in tmp_path.iterdir()] == ["key.lock"]
         publish(tmp_path / "key", lambda work: (work / "whole").touch(), PlainProgress())
         assert [path.name for path in (tmp_path / "key").iterdir()] == ["whole"]
-
-
-class TestAFileOfState:
-    def test_stays_as_it_was_when_the_new_content_cannot_be_written(self, tmp_path: Path) -> None:
-        write_json(tmp_path / "a.json", {"x": 1})
-        with pytest.raises(TypeError):
-            write_json(tmp_path / "a.json", {"x": object()})
-        assert read_json(tmp_path / "a.json") == {"x": 1}
-        assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-
-    @pytest.mark.parametrize("text", ["", "{", "[]", "3"])
-    def test_is_nothing_when_it_holds_no_object(self, tmp_path: Path, text: str) -> None:
-        (tmp_path / "a.json").write_text(text)
-        assert read_json(tmp_path / "a.json") is None

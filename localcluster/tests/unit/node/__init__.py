@@ -1,2 +1,1 @@
-"""The node agent's parts that need no process: state machine, status, rewriting, tables,
-admission."""
+"""The node agent's parts that need no process: state machine, status, rewriting, tables."""

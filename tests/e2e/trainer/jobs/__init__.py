@@ -1,1 +1,0 @@
-"""Scripts of small jobs, for the environments of the frameworks."""
