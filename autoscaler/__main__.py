@@ -8,16 +8,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from autoscaler.assembly import ClusterAccess, ControllerConfig, Process, assemble
 from autoscaler.cluster import Caches
-from autoscaler.controller import Clock, Controller, Timing
+from autoscaler.controller import (
+    Clock,
+    ClusterAccess,
+    Controller,
+    ControllerConfig,
+    Process,
+    Timing,
+)
 from autoscaler.decide import DecisionConfig
 from autoscaler.jobs.managed import Holds
+from autoscaler.jobs.state import JobLimits
 from autoscaler.leadership import (
     Election,
     ElectionConfig,
@@ -77,7 +83,7 @@ _STUCK_ELECTION_SECONDS = 60.0
 """A few times the time-outs of the requests of one step."""
 
 _CAPACITY_TICKS = 10
-"""With --once: so many ticks after a rescale has ended, the room of the next may become free."""
+"""The number of ticks, with --once, in which a rescale may get the room of the one before."""
 
 
 def main(arguments: list[str]) -> int:
@@ -114,16 +120,15 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     poll_seconds = settings.log_poll_seconds
     poller = LogPoller(LogReader(client), readers=settings.log_readers, poll_seconds=poll_seconds)
     windows = StragglerConfig(window_seconds=settings.straggler_window_seconds)
-    rotation = WorkerRotation(LogReader(client, READ_BYTES), windows)
+    rotation = WorkerRotation(LogReader(client, READ_BYTES), windows, poller.pool)
     with (
-        closing(_Logs(poller, rotation)) as logs,
-        ThreadPoolExecutor(1, thread_name_prefix="last-words") as one,
+        closing(poller),
         _caches(settings, client, eligibility) as caches,
         _page(settings, leadership, client) as page,
     ):
-        reports = _Reports(instance, metrics, page)
-        last_words = LastWords(LogReader(client), one)
-        controller = _controller(settings, client, caches, logs, last_words, reports)
+        logs = poller, rotation, LastWords(LogReader(client), poller.pool), poller
+        process = Process(metrics, Clock(), *logs, page, instance, settings.dry_run)
+        controller = _controller(settings, client, caches, process)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
             gauge.set_function(partial(_silent_seconds, cache))
@@ -133,15 +138,19 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         )
         with HealthServer(InTurns(app), *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
-            standby = _Standby(caches, page, settings.tick_seconds)
-            return _loop(settings, controller, standby, leadership, stopping)
+            if not _wait_synced(caches, stopping):
+                return 0
+            leadership.start()  # not before: an instance with cold caches could not act
+            try:
+                standby = _Standby(caches, page, settings.tick_seconds)
+                return _act(settings, controller, standby, leadership, stopping)
+            finally:
+                leadership.stop()
 
 
 @contextmanager
 def _page(
-    settings: Settings,
-    leadership: Leadership | OnlyInstance,
-    client: Client,
+    settings: Settings, leadership: Leadership | OnlyInstance, client: Client
 ) -> Iterator[PageFeed | None]:
     """Serve the page where its address is set."""
     if settings.once or not settings.page_listen:
@@ -150,9 +159,7 @@ def _page(
     limit = settings.cache_age_limit_seconds
     decisions = _decision_config(settings)
     feed = PageFeed(
-        lambda: leadership.holder,
-        silent_limit_seconds=limit,
-        hold_seconds=decisions.hold_seconds,
+        lambda: leadership.holder, silent_limit_seconds=limit, hold_seconds=decisions.hold_seconds
     )
     app = create_page(feed, decisions.settings, client)
     with feed, HealthServer(app, *address(settings.page_listen)) as server:
@@ -160,20 +167,11 @@ def _page(
         yield feed
 
 
-class _Reports(NamedTuple):
-    """By what this instance is known and observed."""
-
-    instance: str
-    metrics: Metrics
-    page: PageFeed | None
-
-
 class _Standby:
     """Shows on the page what the profiles have, while another instance acts."""
 
     def __init__(self, caches: Caches, page: PageFeed | None, tick_seconds: float) -> None:
-        self.caches = caches
-        self._page, self._tick_seconds = page, tick_seconds
+        self._caches, self._page, self._tick_seconds = caches, page, tick_seconds
         self._shown_at = -math.inf
 
     def show(self) -> None:
@@ -185,20 +183,9 @@ class _Standby:
             return
         self._shown_at = time.monotonic()
         try:
-            self._page.take(copy_of_profiles(self.caches.observe(time.time())))
+            self._page.take(copy_of_profiles(self._caches.observe(time.time())))
         except Exception:  # noqa: BLE001 - a fault of the page must not end a standby
             _LOG.exception("the page was not brought up to date")
-
-
-class _Logs(NamedTuple):
-    """What reads logs."""
-
-    poller: LogPoller
-    rotation: WorkerRotation
-
-    def close(self) -> None:
-        self.poller.close()
-        self.rotation.close()
 
 
 def _caches(settings: Settings, client: Client, eligibility: EligibilityConfig) -> Caches:
@@ -216,7 +203,7 @@ def _guard(settings: Settings, fence: Fence) -> Guard | None:
 def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership | OnlyInstance:
     if settings.dry_run or not settings.leader_lease:
         return OnlyInstance()
-    config = ElectionConfig.of(settings.lease_seconds)
+    config = ElectionConfig(settings.lease_seconds)
     # A client of its own: no other request holds up a renewal, and the fence does not ask for one.
     own = connect(
         settings.kubeconfig,
@@ -226,22 +213,6 @@ def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership |
     )
     store = LeaseStore(own, settings.leader_lease)
     return Leadership(Election(store, instance, fence, config=config))
-
-
-def _loop(
-    settings: Settings,
-    controller: Controller,
-    standby: _Standby,
-    leadership: Leadership | OnlyInstance,
-    stopping: threading.Event,
-) -> int:
-    if not _wait_synced(standby.caches, stopping):
-        return 0
-    leadership.start()  # not before: an instance with cold caches could not act
-    try:
-        return _act(settings, controller, standby, leadership, stopping)
-    finally:
-        leadership.stop()
 
 
 def _wait_synced(caches: Caches, stopping: threading.Event) -> bool:
@@ -303,14 +274,7 @@ def _once(settings: Settings, controller: Controller, stopping: threading.Event)
         waited_ticks = 0 if controller.is_busy else waited_ticks + 1
 
 
-def _controller(
-    settings: Settings,
-    client: Client,
-    caches: Caches,
-    logs: "_Logs",
-    last_words: LastWords,
-    reports: _Reports,
-) -> Controller:
+def _controller(settings: Settings, client: Client, caches: Caches, process: Process) -> Controller:
     decisions = _decision_config(settings)
     decides_by = ClusterSettings(
         decisions.settings,
@@ -321,7 +285,7 @@ def _controller(
     access = ClusterAccess(
         caches,
         LiveReader(client, _eligibility_config(settings)),
-        JobWriter(client, reports.instance),
+        JobWriter(client, process.instance),
         ProfileWriter(client),
         EventWriter(client, "optimus-autoscaler"),
         PodWriter(client),
@@ -331,7 +295,7 @@ def _controller(
     replacement = None
     if settings.replacements_per_day and not settings.once:
         replacement = ReplacementConfig(
-            detection=logs.rotation.config,
+            detection=process.rotation.config,
             interval=decisions.driver.interval,
             placement=decisions.placement,
             per_day=settings.replacements_per_day,
@@ -341,7 +305,7 @@ def _controller(
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
         cache_age_limit_seconds=settings.cache_age_limit_seconds,
-        assumed_price_seconds=settings.rescale_cost_seconds,
+        limits=JobLimits(assumed_price_seconds=settings.rescale_cost_seconds),
         disruption=DisruptionLimits(
             Limit.parse(settings.max_stopped) or NO_LIMIT,
             Limit.parse(settings.max_stopped_per_namespace) or NO_LIMIT,
@@ -360,18 +324,7 @@ def _controller(
         _preemption_config(settings),
         replacement,
     )
-    process = Process(
-        reports.metrics,
-        Clock(),
-        logs.poller,
-        logs.rotation,
-        logs.poller,
-        reports.page,
-        reports.instance,
-        settings.dry_run,
-        last_words,
-    )
-    return assemble(access, config, process)
+    return Controller(access, config, process)
 
 
 def _eligibility_config(settings: Settings) -> EligibilityConfig:

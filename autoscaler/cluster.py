@@ -43,7 +43,7 @@ class Observation:
     pods: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
     profiles: Mapping[str, TrainingProfile] = field(default_factory=dict)
     node_kinds: Mapping[str, str] = field(default_factory=dict)
-    """By a node's name; nodes without the label of kinds are left out."""
+    """The kinds of nodes, by their names; without those that lack the label."""
 
     per_server: Mapping[str, int] = field(default_factory=dict)
     """How many workers of a job without PSs a node holds at most."""
@@ -65,27 +65,11 @@ class Observation:
         cls,
         at: float,
         jobs: Sequence[TrainingJob],
-        nodes: Sequence[ClusterNode],
-        pods: Sequence[Pod],
-        profiles: Sequence[TrainingProfile],
-        node_kind_label: str = "",
-    ) -> Self:
-        """Freeze what the caches hold."""
-        index = PodIndex()
-        for pod in pods:
-            index.note(None, pod)
-        return cls.of_nodes(at, jobs, NodeList.of(nodes, node_kind_label), index.freeze(), profiles)
-
-    @classmethod
-    def of_nodes(
-        cls,
-        at: float,
-        jobs: Sequence[TrainingJob],
         nodes: "NodeList",
         pods: "FrozenPods",
         profiles: Sequence[TrainingProfile],
     ) -> Self:
-        """The same of nodes and pods that are in order."""
+        """Freeze what the caches hold; nodes and pods are in order."""
         by_uid = {job.uid: job for job in sorted(jobs, key=_UID)}
         pods = pods.of_their_namespaces(by_uid)
         active = (job.active for job in jobs if job.active is not None)
@@ -111,14 +95,14 @@ class NodeList:
     _most: dict[ReplicaSpec, int] = field(default_factory=dict, compare=False)
 
     def most_workers(self, worker: ReplicaSpec) -> int:
-        """How many such workers the largest node that admits them holds."""
+        """Return how many such workers the largest node that admits them holds."""
         if worker not in self._most:
             self._most[worker] = most_on_a_node(self.nodes, worker)
         return self._most[worker]
 
     @classmethod
     def of(cls, nodes: Iterable[ClusterNode], node_kind_label: str) -> Self:
-        """In order, whatever order they were read in."""
+        """The nodes in order, whatever order they were read in."""
         found = tuple(sorted((each.node for each in nodes), key=attrgetter("name")))
         kinds = ((each.name, each.labels.get(node_kind_label)) for each in found)
         return cls(found, {name: kind for name, kind in kinds if kind})
@@ -129,16 +113,16 @@ class FrozenPods:
     """The pods at one moment."""
 
     by_job: Mapping[str, tuple[Pod, ...]]
-    """By the UID of the job that they name as their controller, in the order of their names."""
+    """The pods of each job, by its UID, in the order of their names."""
 
     priorities: Mapping[str, int]
     """The lowest priority of each job's pods, without those that are leaving."""
 
     placed: tuple[BoundPod, ...]
-    """In the order of their UIDs."""
+    """Those that take room on nodes, in the order of their UIDs."""
 
     namespaces: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Of the pods of each job."""
+    """The namespaces of the pods of each job."""
 
     def of_their_namespaces(self, jobs: Mapping[str, TrainingJob]) -> "FrozenPods":
         """Without the replicas that are in another namespace than their job, by UID: anybody may
@@ -166,10 +150,7 @@ class FrozenPods:
 
 
 def _set_pods(
-    by_job: dict[str, tuple[Pod, ...]],
-    priorities: dict[str, int],
-    uid: str,
-    pods: tuple[Pod, ...],
+    by_job: dict[str, tuple[Pod, ...]], priorities: dict[str, int], uid: str, pods: tuple[Pod, ...]
 ) -> None:
     by_job.pop(uid, None)
     priorities.pop(uid, None)
@@ -308,14 +289,7 @@ class Caches:
     def _needed(self) -> Sequence[Reflector[Any]]:
         """The caches that no decision is made without: Events are only shown, and without profiles
         of workloads every job begins without earlier runs."""
-        return (
-            *self._jobs,
-            self._nodes,
-            self._pods,
-            self._quotas,
-            self._classes,
-            self._profiles,
-        )
+        return (*self._jobs, self._nodes, self._pods, self._quotas, self._classes, self._profiles)
 
     def __enter__(self) -> Self:
         for cache in self.all:
@@ -346,7 +320,7 @@ class Caches:
         stored = tuple(job for reflector in self._jobs for job in reflector.items())
         jobs = self._priorities.set_on(stored, self._classes.items())
         pods, profiles = self._index.freeze(), self._profiles.items()
-        observation = Observation.of_nodes(at, jobs, self._present_nodes(), pods, profiles)
+        observation = Observation.of(at, jobs, self._present_nodes(), pods, profiles)
         quotas = quotas_of(jobs, observation.pods, self._quotas.items())
         return replace(
             observation,

@@ -8,8 +8,8 @@ operator sets Succeeded. All that is remembered is on the pods.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from autoscaler.jobs.state import JobState
-from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.jobs.state import TrackedJob
+from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.jobs import AtTarget, goal_text
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import ErrorKind, Malformed
@@ -33,10 +33,10 @@ class PodAnnotator(Protocol):
 class CompletionRequester:
     """Requests jobs to end, and reports those that do not."""
 
-    def __init__(self, pods: PodAnnotator, events: JobEvents) -> None:
+    def __init__(self, pods: PodAnnotator, events: EventRecorder) -> None:
         self._pods, self._events = pods, events
 
-    def advance(self, state: JobState, pods: Sequence[Pod], now: float) -> None:
+    def advance(self, state: TrackedJob, pods: Sequence[Pod], now: float) -> None:
         """Bring the annotations of one job's pods up to date."""
         staying = [pod for pod in pods if not pod.leaving and not pod.finished]
         annotated = [pod for pod in staying if pod.goal_met]
@@ -61,7 +61,7 @@ class CompletionRequester:
                 )
                 self._events.emit_once(state.training_job, JobEvent("NotCompleted", message))
 
-    def _write(self, state: JobState, pods: Sequence[Pod], at: str | None) -> int:
+    def _write(self, state: TrackedJob, pods: Sequence[Pod], at: str | None) -> int:
         """Set or remove the annotation of these pods; returns of how many."""
         done = 0
         for pod in pods[:_MOST_AT_ONCE]:
@@ -76,14 +76,14 @@ class CompletionRequester:
         return done
 
 
-def _is_wanted(state: JobState) -> bool:
+def _is_wanted(state: TrackedJob) -> bool:
     """Return whether the job is to end: its goal is met, and its user wants that."""
     is_met = isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met
     return is_met and state.job.at_target is AtTarget.COMPLETE
 
 
-def _is_revoked(state: JobState, now: float) -> bool:
-    """Whether it is not to end any more, as its user has changed the goal or what happens there.
+def _is_revoked(state: TrackedJob, now: float) -> bool:
+    """Return whether it is not to end any more, as its user has changed the goal or more.
 
     Without a forecast what its log shows says that; before the log is read nothing does."""
     if state.job.at_target is not AtTarget.COMPLETE:

@@ -5,41 +5,38 @@ the work for one job is logged and counted; it costs that job one tick and affec
 """
 
 import logging
-import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from autoscaler.cluster import Observation
-from autoscaler.completion import CompletionRequester
-from autoscaler.decide import Decider
-from autoscaler.executor import Rescales
+from autoscaler.completion import CompletionRequester, PodAnnotator
+from autoscaler.decide import ClusterMemory, Decider, DecisionConfig
+from autoscaler.executor import LastReads, Reader, RescaleAccess, Rescales, Writer
 from autoscaler.jobs.managed import Holds, ManagedJobs
-from autoscaler.jobs.state import BlockReason, JobLimits, JobState, begin_order
+from autoscaler.jobs.state import BlockReason, JobLimits, TrackedJob, begin_order
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller, run_of
+from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.preemption import GangPreemption
-from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.preemption import GangPreemption, PreemptionConfig
+from autoscaler.profile.events import EventRecorder, Events, JobEvent
 from autoscaler.profile.status import phase_of
-from autoscaler.profile.workloads import WorkloadRecorder
-from autoscaler.profile.writer import ProfileRecorder
+from autoscaler.profile.workloads import WorkloadRecorder, Workloads
+from autoscaler.profile.writer import ProfileRecorder, Profiles
 from autoscaler.quota_deadlocks import QuotaDeadlocks
-from autoscaler.stragglers import StragglerReplacer
+from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
 from optimus.interval import IntervalPlan
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
-from optimus.rescale.disruption import (
-    UNLIMITED,
-    DisruptionBudget,
-    DisruptionLimits,
-    StoppedTime,
-)
+from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, StoppedTime
+from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.purpose import RescalePurpose
 
 _LOG = logging.getLogger(__name__)
@@ -80,7 +77,7 @@ class Observer(Protocol):
 class Page(Protocol):
     """Shows the cluster to people; ``autoscaler.web.feed.PageFeed`` does."""
 
-    def publish(self, managed: Iterable[JobState], observation: Observation, at: float) -> None:
+    def publish(self, managed: Iterable[TrackedJob], observation: Observation, at: float) -> None:
         """Take a copy of what is known at the end of a tick."""
 
 
@@ -91,81 +88,117 @@ class Timing:
     tick_seconds: float = 2.0
     half_bound_seconds: float = 600.0
     """A gang of which only a part has nodes for so long is suspended and resumed as a whole."""
-    age_limit_seconds: float = 600.0
-    """A job that has run for longer is not rescaled without a checkpoint."""
-    assumed_price_seconds: float = 60.0
-    """What a rescale is assumed to cost before that was measured."""
-    completion_seconds: float = 600.0
-    """How long a job may take to end after that was requested, as its goal is met; after that it
-    is treated as one that trains on."""
+    limits: JobLimits = field(default_factory=JobLimits)
+    """Limits of each job."""
     disruption: DisruptionLimits = UNLIMITED
     """How many jobs may be stopped at once."""
     holds: Holds = field(default_factory=Holds)
     """When and of which jobs nothing may begin."""
     cache_age_limit_seconds: float = 120.0
     """Nothing begins while some cache has heard nothing for longer."""
-    rescale_seconds: float = 20.0
-    """How long one tick advances rescales; the others come first in the next. One call may take
-    some 10 s where the API server hangs."""
+    rescale_seconds: float = 5.0
+    """How long one tick advances rescales; the others come first in the next."""
     log_seconds: float = 0.25
     """How long one tick waits for logs. On a small cluster all are read by then; on a large one the
     readers go on between the ticks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
-    """The parts that a controller calls."""
+class ClusterAccess(NamedTuple):
+    """All reads and writes of a cluster."""
 
     observer: Observer
-    logs: LogPoller
-    decider: Decider
-    rescales: Rescales
-    recorder: ProfileRecorder
-    events: JobEvents
-    metrics: Metrics
-    workloads: WorkloadRecorder | None = None
-    """``None``: what jobs have shown is not kept for later ones."""
-    completion: CompletionRequester | None = None
-    """``None``: no job is requested to end."""
-    stragglers: StragglerReplacer | None = None
+    reader: Reader
+    jobs: Writer
+    profiles: Profiles
+    events: Events
+    pods: PodAnnotator
+    workloads: Workloads
+    memory: ClusterMemory | None = None
+    """``None``: what a policy remembers of the whole cluster is not stored, and the extender is not
+    told of kinds of nodes."""
+
+
+class ControllerConfig(NamedTuple):
+    """The settings by which a controller decides and acts."""
+
+    decisions: DecisionConfig
+    rescales: RescaleConfig
+    timing: Timing
+    settings: ClusterSettings
+    """Stored with each job, for the command line's answers."""
+
+    report_seconds: float
+    """The least seconds between two writes of a profile that shows nothing urgent."""
+
+    preemption: PreemptionConfig | None = None
+    """``None``: no job is paused for a gang, and those that are paused for one are resumed."""
+
+    replacement: ReplacementConfig | None = None
     """``None``: workers are not compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The rest that a controller has around it."""
+
+    metrics: Metrics
+    clock: Clock
+    logs: LogPoller
+    rotation: WorkerRotation
+    last_words: LastWords
+    last_reads: LastReads
     page: Page | None = None
     """``None``: there is no page."""
-    preemption: GangPreemption | None = None
-    """``None``: no job is paused for a gang."""
-    last_words: LastWords | None = None
-    """``None``: the logs of containers that have failed are not read."""
+
+    instance: str = ""
+    dry_run: bool = False
 
 
 class Controller:
     """Runs the loop; ``tick`` is one turn of it, for tests and one-shot runs."""
 
-    def __init__(
-        self,
-        components: Components,
-        timing: Timing,
-        clock: Clock,
-        *,
-        dry_run: bool,
-        instance: str = "",
-    ) -> None:
+    def __init__(self, access: ClusterAccess, config: ControllerConfig, process: Process) -> None:
+        metrics, timing, timer = process.metrics, config.timing, process.clock.timer
+        instance, dry_run, rotation = process.instance, process.dry_run, process.rotation
+        self._observer, self._metrics, self._page = access.observer, metrics, process.page
+        self._clock, self._timing, self._dry_run = process.clock, timing, dry_run
+        self._logs, self._last_words = process.logs, process.last_words
+        self._events = events = EventRecorder(access.events, metrics, timer)
+        self._recorder = recorder = ProfileRecorder(
+            access.profiles,
+            events,
+            spacing_seconds=config.report_seconds,
+            instance=instance,
+            settings=config.settings,
+            timer=timer,
+        )
+        self._decider = Decider(
+            config.decisions, metrics, dry_run=dry_run, memory=access.memory, instance=instance
+        )
+        parts = RescaleAccess(access.reader, access.jobs, recorder, events, process.last_reads)
+        self._rescales = Rescales(parts, config.rescales)
+        self._workloads = WorkloadRecorder(
+            access.workloads, metrics, instance=instance, timer=timer
+        )
+        self._completion = CompletionRequester(access.pods, events)
+        replacement, preemption = config.replacement, config.preemption
+        self._stragglers = (
+            None
+            if replacement is None
+            else StragglerReplacer(rotation, events, metrics, replacement, self._guard)
+        )
+        self._preemption = preemption and GangPreemption(preemption, events, metrics)
+        self._quota_deadlocks = QuotaDeadlocks(events)
         self.managed = ManagedJobs(
             self._guard,
             dry_run=dry_run,
-            limits=JobLimits(
-                timing.age_limit_seconds, timing.completion_seconds, timing.assumed_price_seconds
-            ),
+            limits=timing.limits,
             holds=timing.holds,
             preempts=self._pause_goes_on,
             instance=instance,
         )
         self.last_tick_at: float | None = None
-        self._components = components
-        self._quota_deadlocks = QuotaDeadlocks(components.events)
         self._observation: Observation | None = None
-        self._timing = timing
-        self._dry_run = dry_run
-        self._clock = clock
         self._unmanaged_since: dict[str, float] = {}
         self._silent_since: float | None = None
         self._phases: Counter[Phase] | None = None
@@ -182,7 +215,7 @@ class Controller:
             if not may_act():
                 self._alive()
                 continue
-            with self._guard("tick"), self._components.metrics.tick_seconds.time():
+            with self._guard("tick"), self._metrics.tick_seconds.time():
                 self.tick()
 
     def tick(
@@ -191,18 +224,16 @@ class Controller:
         """One turn; returns the plan where an interval was due. One that does not ``decide`` only
         continues what was decided. ``log_seconds``: how long it waits for logs, if not as usual."""
         now = self._clock.now()
-        observation = self._components.observer.observe(now)
-        preemption = self._components.preemption
+        observation = self._observer.observe(now)
         with self._guard("preemption"):
             self._observation = observation
-            if preemption is not None:
-                preemption.observe(observation)
+            if self._preemption is not None:
+                self._preemption.observe(observation)
         leaving = self.managed.update(observation)
         with self._guard("logs"):
             self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
             failing = [state for state in self.managed if state.gang.failing]
-            if failing and self._components.last_words is not None:
-                self._components.last_words.read(failing, now)
+            self._last_words.read(failing, now)
         for state in self.managed:
             if state.forecasts.earlier.earlier:
                 with self._guard("compare", state):
@@ -216,15 +247,15 @@ class Controller:
         with self._guard("decisions"):
             timer = self._clock.timer()
             if is_current:
-                plan = self._components.decider.step(
+                plan = self._decider.step(
                     self.managed.states, observation, timer, decides=decides, alive=self._alive
                 )
         if not self._dry_run:
             self._request_completion(observation, now)
             self._report([*leaving, *self.managed], observation, now)
-        if self._components.page is not None:
+        if self._page is not None:
             with self._guard("page"):
-                self._components.page.publish(self.managed, observation, now)
+                self._page.publish(self.managed, observation, now)
         self._alive()
         return plan
 
@@ -233,22 +264,22 @@ class Controller:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a rescale is in progress."""
+        """Return whether a rescale is in progress."""
         return any(state.rescale is not None for state in self.managed)
 
     @property
     def awaits_capacity(self) -> bool:
-        """Whether a decided rescale has not begun, since its capacity is not free yet."""
-        return self._components.decider.has_pending
+        """Return whether a decided rescale has not begun, since its capacity is not free yet."""
+        return self._decider.has_pending
 
     def _read_logs(self, timeout_seconds: float) -> None:
         """Take in what was read since the last tick; the readers go on meanwhile."""
-        now, logs = self._clock.now(), self._components.logs
+        now, logs = self._clock.now(), self._logs
         running = [(state, state.gang.run) for state in self.managed if state.gang.run is not None]
         awaited = {run.name for state, run in running if state.watches_for_checkpoint}
         runs = [(state.log, run) for state, run in running]
         logs.poll(runs, now, timeout_seconds=timeout_seconds, awaited=awaited)
-        self._components.metrics.log_lag.set(logs.lag_seconds(now))
+        self._metrics.log_lag.set(logs.lag_seconds(now))
 
     def _is_current(self, observation: Observation, now: float) -> bool:
         """Return whether the caches are new enough to begin something on them.
@@ -274,10 +305,9 @@ class Controller:
         return True
 
     def _replace_stragglers(self, observation: Observation, now: float, *, may_begin: bool) -> None:
-        stragglers = self._components.stragglers
-        if stragglers is not None and not self._dry_run:
+        if self._stragglers is not None and not self._dry_run:
             with self._guard("stragglers"):
-                stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
+                self._stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
 
     def _pause_goes_on(self, uid: str, preemption: Preemption) -> bool:
         if preemption.by_quota:
@@ -285,20 +315,18 @@ class Controller:
             return observation is not None and self._quota_deadlocks.goes_on(
                 uid, preemption, observation, self.managed.states
             )
-        gangs = self._components.preemption
-        return gangs is not None and gangs.goes_on(preemption)
+        return self._preemption is not None and self._preemption.goes_on(preemption)
 
     def _pause_for_others(self, observation: Observation) -> None:
         """Before rescales are advanced: a job that is paused stops in this tick."""
-        decider, managed = self._components.decider, self.managed
+        decider, managed = self._decider, self.managed
         may_begin = not self._timing.holds.recommend
         if observation.snapshot.quotas or any(state.gang.missing for state in managed):
             with self._guard("quotas"):
                 self._quota_deadlocks.step(managed, observation, may_begin=may_begin)
-        preemption = self._components.preemption
-        if preemption is not None:
+        if self._preemption is not None:
             with self._guard("preemption"):
-                preemption.step(
+                self._preemption.step(
                     managed,
                     observation,
                     lambda: decider.free_capacity(managed.states, observation),
@@ -314,52 +342,38 @@ class Controller:
         part = limits.cluster.of(len(jobs)) / max(namespaces, 1)
         budget = DisruptionBudget(jobs, limits, self._stopped_time.note(stopped, part, now))
         for state in self.managed:
-            stuck = state.is_stuck(now)
-            budget.note(state.job, is_stopped=state.counts_as_stopped, is_stuck=stuck)
+            self._count(state, budget, now)
         first, began = self._not_reached, self._clock.timer()
-        waiting = sorted(
+        in_order = sorted(
             self.managed, key=lambda state: (state.job.uid not in first, *begin_order(state))
         )
-        free = self._components.decider.headroom(self.managed.states, observation)
-        reached, spent = set[str](), defaultdict[str, float](float)
-        most_seconds = self._namespace_seconds(waiting)
-        for state in waiting:
-            at, namespace = self._clock.timer(), state.job.key.namespace
-            if at - began > self._timing.rescale_seconds:
+        free, reached = self._decider.headroom(self.managed.states, observation), set[str]()
+        for state in alternating(in_order, _namespace_of):
+            if self._clock.timer() - began > self._timing.rescale_seconds:
                 break
-            if spent[namespace] > most_seconds:
-                continue
             reached.add(state.job.uid)
             with self._guard("rescale", state):
                 if may_begin:
                     self._restart_if_changed(state, now)
                     self._take_back_if_half_bound(state, now)
                 if state.rescale is not None:
-                    purpose = state.rescale.record.purpose
-                    in_place = state.rescale.record.in_place
-                    allowed = in_place or budget.allows(state.job, purpose)
+                    record = state.rescale.record
+                    allowed = record.in_place or budget.allows(state.job, record.purpose)
                     state.may_stop = may_begin and allowed
-                    self._components.rescales.advance(state, observation, free, now)
-                    stuck = state.is_stuck(now)
-                    budget.note(state.job, is_stopped=state.counts_as_stopped, is_stuck=stuck)
-            spent[namespace] += self._clock.timer() - at
-        self._not_reached = frozenset(
-            state.job.uid for state in waiting if state.job.uid not in reached
-        )
+                    self._rescales.advance(state, observation, free, now)
+                    self._count(state, budget, now)
+        self._not_reached = frozenset(self.managed.states.keys() - reached)
         self._alive()
 
-    def _namespace_seconds(self, states: Iterable[JobState]) -> float:
-        """How long the rescales of one namespace may take in a tick: each step is several calls,
-        and where others have rescales, too, those wait for the end of the tick."""
-        moving = {state.job.key.namespace for state in states if state.rescale is not None}
-        return self._timing.tick_seconds if len(moving) > 1 else math.inf
+    @staticmethod
+    def _count(state: TrackedJob, budget: DisruptionBudget, now: float) -> None:
+        stuck = state.is_stuck(now)
+        budget.note(state.job, is_stopped=state.counts_as_stopped, is_stuck=stuck)
 
     def _request_completion(self, observation: Observation, now: float) -> None:
         """Request jobs that have met their goal to end, where their users want that. What takes
         too long is done at the next tick."""
-        completion, began = self._components.completion, self._clock.timer()
-        if completion is None:
-            return
+        began = self._clock.timer()
         wanted = [
             state
             for state in self.managed
@@ -369,9 +383,9 @@ class Controller:
             if self._clock.timer() - began > self._timing.tick_seconds / 2:
                 break
             with self._guard("completion", state):
-                completion.advance(state, observation.pods.get(state.job.uid, ()), now)
+                self._completion.advance(state, observation.pods.get(state.job.uid, ()), now)
 
-    def _restart_if_changed(self, state: JobState, now: float) -> None:
+    def _restart_if_changed(self, state: TrackedJob, now: float) -> None:
         """Stop a job whose replicas were changed while it runs, before the operator fails it."""
         if (
             state.gang.changed_from is None
@@ -384,7 +398,7 @@ class Controller:
             purpose = RescalePurpose.RESTART
             state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
 
-    def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
+    def _take_back_if_half_bound(self, state: TrackedJob, now: float) -> None:
         since, limit_seconds = state.gang.half_bound_since, self._timing.half_bound_seconds
         is_other = state.rescale is not None or state.gang.is_ending
         if since is None or is_other or now - since < limit_seconds:
@@ -400,8 +414,8 @@ class Controller:
         purpose = RescalePurpose.TAKE_BACK
         state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
 
-    def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
-        recorder, metrics = self._components.recorder, self._components.metrics
+    def _report(self, states: list[TrackedJob], observation: Observation, now: float) -> None:
+        recorder, metrics = self._recorder, self._metrics
         self._keep_for_workloads(states, observation, now)
         began = self._clock.timer()
         for state in alternating(sorted(states, key=_longest_unwritten), _namespace_of):
@@ -423,8 +437,8 @@ class Controller:
                 metrics.jobs.labels(phase.value).set(phases[phase])
 
     def _measure_books(self) -> None:
-        """What moving the jobs that run has saved in sum, and how many are not moved for it."""
-        metrics, known = self._components.metrics, [state.books() for state in self.managed]
+        """Measure what moving the running jobs has saved, and how many it is not done for."""
+        metrics, known = self._metrics, [state.books() for state in self.managed]
         books = [each for each in known if each is not None]
         metrics.books.labels("faster").set(sum(each.faster_seconds for each in books))
         metrics.books.labels("stopped").set(sum(each.stopped_seconds for each in books))
@@ -434,12 +448,10 @@ class Controller:
         )
 
     def _keep_for_workloads(
-        self, states: list[JobState], observation: Observation, now: float
+        self, states: list[TrackedJob], observation: Observation, now: float
     ) -> None:
         """Before the profiles are written, which say how much of each job is kept."""
-        workloads = self._components.workloads
-        if workloads is None:
-            return
+        workloads = self._workloads
         for state in states:
             if state.job.workload is not None:
                 with self._guard("workloads", state):
@@ -477,21 +489,21 @@ class Controller:
         )
         seconds = self._timing.half_bound_seconds
         message = f"for {seconds:.0f} s only some of its pods have had a node; {advice}"
-        self._components.events.emit_once(job, JobEvent("HalfPlaced", message))
+        self._events.emit_once(job, JobEvent("HalfPlaced", message))
 
     @contextmanager
-    def _guard(self, where: str, state: JobState | None = None) -> Iterator[None]:
+    def _guard(self, where: str, state: TrackedJob | None = None) -> Iterator[None]:
         try:
             yield
         except Exception:  # noqa: BLE001 - a fault of our own is logged, counted and retried
-            self._components.metrics.faults.labels(where).inc()
+            self._metrics.faults.labels(where).inc()
             _LOG.exception("%s failed%s", where, f" for job {state.job.key}" if state else "")
 
 
-def _longest_unwritten(state: JobState) -> tuple[bool, float]:
+def _longest_unwritten(state: TrackedJob) -> tuple[bool, float]:
     """Jobs that have ended come first: there is no next tick for them."""
     return state.training_job.outcome is None, state.profile.written_at or 0.0
 
 
-def _namespace_of(state: JobState) -> str:
+def _namespace_of(state: TrackedJob) -> str:
     return state.job.key.namespace

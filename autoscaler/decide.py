@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.metrics import Metrics
 from optimus import lifecycle
 from optimus.allocation import FailedCounts, Policy, PolicyMemory
@@ -31,7 +31,7 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
-from optimus.jobs import Binding, Counts, Job
+from optimus.jobs import NO_COUNTS, Binding, Counts, Job
 from optimus.kube.kind_orders import encode_kind_orders
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_second
@@ -78,7 +78,7 @@ class DecisionConfig:
 
     @property
     def settings(self) -> DecisionSettings:
-        """What answers about other decisions assume, too."""
+        """Return what answers about other decisions assume, too."""
         driver = self.driver
         return DecisionSettings(self.policy, self.placement, driver.interval, driver.expects)
 
@@ -88,7 +88,7 @@ class _Cluster:
     """The observed cluster: implements ``optimus.interval.driver.ManagedCluster``."""
 
     observation: Observation
-    managed: Mapping[str, JobState]
+    managed: Mapping[str, TrackedJob]
     hold_seconds: float
 
     @property
@@ -126,27 +126,25 @@ class _Cluster:
                 yield Claim(job, job.counts, keeps_pods=True, is_promised=True)
 
 
-def rescales_of(managed: Mapping[str, JobState]) -> Iterator[tuple[Job, Rescale | None]]:
+def rescales_of(managed: Mapping[str, TrackedJob]) -> Iterator[tuple[Job, Rescale | None]]:
     """The rescales in progress, with their jobs."""
     return ((state.bound_job, state.rescale) for state in managed.values())
 
 
 class Headroom:
-    """What is free for one job, beside what is kept for all others."""
+    """Finds what is free for one job, beside what is kept for all others."""
 
-    def __init__(
-        self, managed: Mapping[str, JobState], cluster: _Cluster, driver: IntervalDriver
-    ) -> None:
-        self._managed, self._cluster, self._driver = managed, cluster, driver
+    def __init__(self, cluster: _Cluster, driver: IntervalDriver) -> None:
+        self._cluster, self._driver = cluster, driver
 
-    def counts_found(self, state: JobState, most: Counts, at: float) -> CountsFound:
+    def counts_found(self, state: TrackedJob, most: Counts, at: float) -> CountsFound:
         """The most that fits of these counts, and whether the target of its rescale does."""
         job, rescale, failed = state.bound_job, state.rescale, state.record.failed_counts
         # Without what is kept for rescales that have not stopped their jobs yet: of two that wait
         # for the same room neither would begin.
         others = {
             uid: each
-            for uid, each in self._managed.items()
+            for uid, each in self._cluster.managed.items()
             if uid != job.uid and not each.awaits_stop
         }
         plan = self._driver.headroom(dataclasses.replace(self._cluster, managed=others), job.uid)
@@ -177,9 +175,9 @@ class Decider:
         self._memory, self._remembers = memory, not config.policy.traits.time_shared
         self._instance = instance
         self._told_kinds: KindOrders | None = None
-        """As last stored by this process; an earlier leader's may be on the Lease."""
+        """What this process stored last; an earlier leader's may be on the Lease."""
         self._alive: Callable[[], None] = lambda: None
-        self._managed: Mapping[str, JobState] = {}
+        self._managed: Mapping[str, TrackedJob] = {}
         strategies = Strategies(
             config.policy,
             config.placement,
@@ -190,16 +188,16 @@ class Decider:
 
     @property
     def has_pending(self) -> bool:
-        """Whether a decided rescale has not begun yet."""
+        """Return whether a decided rescale has not begun yet."""
         return bool(self._driver.state.pending)
 
-    def headroom(self, managed: Mapping[str, JobState], observation: Observation) -> Headroom:
+    def headroom(self, managed: Mapping[str, TrackedJob], observation: Observation) -> Headroom:
         """Return what is free for one job at an observation."""
         cluster = _Cluster(observation, managed, self._config.hold_seconds)
-        return Headroom(managed, cluster, self._driver)
+        return Headroom(cluster, self._driver)
 
     def free_capacity(
-        self, managed: Mapping[str, JobState], observation: Observation
+        self, managed: Mapping[str, TrackedJob], observation: Observation
     ) -> CapacityPlan:
         """Return what is free at an observation, less what is kept for rescales in progress."""
         snapshot, seconds = observation.snapshot, self._config.hold_seconds
@@ -208,7 +206,7 @@ class Decider:
 
     def step(
         self,
-        managed: Mapping[str, JobState],
+        managed: Mapping[str, TrackedJob],
         observation: Observation,
         timer: float,
         *,
@@ -292,9 +290,8 @@ class Decider:
         else:
             self._told_kinds = orders
 
-    def _withdraw_if_stale(self, state: JobState, at: float) -> None:
-        """Withdraw a rescale that waits too long for a checkpoint: all the while its target's room
-        is kept from others."""
+    def _withdraw_if_stale(self, state: TrackedJob, at: float) -> None:
+        """Withdraw a rescale that has waited too long: its target's room is kept from others."""
         waiting = state.rescale
         stale_seconds, missed = self._config.stale_seconds, state.record.checkpoint_missed
         if waiting is None or at < waiting.withdrawn_at(stale_seconds, missed=missed):
@@ -322,7 +319,7 @@ class Decider:
             state.forecasts.made_of = made_of
         return state.forecasts.current
 
-    def _compared(self, state: JobState, progress: TrainingProgress) -> TrainingProgress:
+    def _compared(self, state: TrackedJob, progress: TrainingProgress) -> TrainingProgress:
         try:
             return state.compare(progress)
         except Exception:  # noqa: BLE001 - as below; the job goes its own way
@@ -333,7 +330,7 @@ class Decider:
     def _expected_forecast(
         self, job: Job, progress: TrainingProgress, refusal: NotReady, /
     ) -> Forecast | NotReady:
-        """What is to be expected of a job without a forecast, from what that was asked of."""
+        """Return what is to be expected of a job without a forecast."""
         expect = partial(expect_job, refusal=refusal)
         state = self._managed.get(job.uid)
         if state is None or state.forecasts.made_of is None:
@@ -379,7 +376,7 @@ class Decider:
                 if not is_moved and state.rescale is None:
                     self._bind(state, decision.kind)
 
-    def _bind(self, state: JobState, kind: str | None) -> None:
+    def _bind(self, state: TrackedJob, kind: str | None) -> None:
         """Hold the job's workers to a kind of nodes, or to none any more."""
         label = self._config.driver.kind_label
         binding = Binding(label, kind) if kind and not state.released else None
@@ -388,7 +385,7 @@ class Decider:
 
 
 def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
-    """What forecasts are made from: a new checkpoint, or the time of a read, changes none."""
+    """Return what forecasts are made from: neither checkpoints nor the times of reads."""
     return dataclasses.replace(
         progress,
         checkpoint_step=None,
@@ -398,13 +395,13 @@ def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
     )
 
 
-def _begin_pause(state: JobState, paused: PauseJob, at: float) -> None:
-    state.begin_pause(paused.id, at, PauseReason.POLICY, paused.reason, paused.purpose)
+def _begin_pause(state: TrackedJob, paused: PauseJob, at: float) -> None:
+    state.begin(paused.id, at, NO_COUNTS, paused.reason, paused.purpose, PauseReason.POLICY)
     state.record = replace(state.record, profiling_since=None)
     _LOG.info("job %s: pause %s begins: %s", state.job.key, paused.id, paused.reason)
 
 
-def _begin(state: JobState, begun: BeginRescale, at: float) -> None:
+def _begin(state: TrackedJob, begun: BeginRescale, at: float) -> None:
     state.begin(begun.id, at, begun.counts, begun.reason, begun.purpose)
     state.record = replace(state.record, profiling_since=None)
     if begun.purpose.measures:

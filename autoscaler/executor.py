@@ -5,15 +5,16 @@ Nothing is remembered here: an answer that is lost is found by the next observat
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.gang import other_gang
-from autoscaler.jobs.state import JobState
-from autoscaler.logs.poller import Run
-from autoscaler.profile.events import JobEvent, JobEvents, rescale_event
+from autoscaler.jobs.state import TrackedJob
+from autoscaler.logs.poller import JobRun
+from autoscaler.profile.events import EventRecorder, JobEvent, rescale_event
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, JobKey, Role
 from optimus.kube.errors import ErrorKind
@@ -99,37 +100,37 @@ _MOST_LATE: Final = 4
 class LastReads(Protocol):
     """Reads what pods printed last; ``autoscaler.logs.poller.LogPoller`` does."""
 
-    def read_now(self, log: ProgressLog, run: Run) -> bool:
-        """Whether the run's last lines are in; to be called again at the next tick if not."""
+    def read_now(self, log: ProgressLog, run: JobRun) -> bool:
+        """Return whether the run's last lines are in; if not, call again at the next tick."""
 
 
 class FreeCapacity(Protocol):
-    """What is free for one job; ``autoscaler.decide.Headroom`` knows it."""
+    """Finds what is free for one job; ``autoscaler.decide.Headroom`` does."""
 
-    def counts_found(self, state: JobState, most: Counts, at: float) -> CountsFound:
+    def counts_found(self, state: TrackedJob, most: Counts, at: float) -> CountsFound:
         """The most PSs and workers, of each role at most these, that fit beside what is kept for
         other jobs, and whether the target of the job's rescale does."""
 
 
-class Access(NamedTuple):
-    """What rescales are carried out with."""
+class RescaleAccess(NamedTuple):
+    """The parts that rescales are carried out with."""
 
     reader: Reader
     writer: Writer
     recorder: ProfileRecorder
-    events: JobEvents
+    events: EventRecorder
     last_reads: LastReads
 
 
 class Rescales:
     """Advances the rescales in progress."""
 
-    def __init__(self, access: Access, config: RescaleConfig) -> None:
+    def __init__(self, access: RescaleAccess, config: RescaleConfig) -> None:
         self._access, self._config = access, config
         self._broken_at = -math.inf  # when a read failed last
 
     def advance(
-        self, state: JobState, observation: Observation, free: FreeCapacity, at: float
+        self, state: TrackedJob, observation: Observation, free: FreeCapacity, at: float
     ) -> None:
         """Take one job's rescale as far as it goes now."""
         since, config = state.progress(at).checkpoint_since, self._config_of(state, at)
@@ -139,7 +140,7 @@ class Rescales:
             self._broken_at = at
 
     def executor(
-        self, state: JobState, observation: Observation, free: FreeCapacity, at: float
+        self, state: TrackedJob, observation: Observation, free: FreeCapacity, at: float
     ) -> "JobExecutor":
         """Return what carries out one job's rescale in this tick."""
         present = Present(
@@ -151,7 +152,7 @@ class Rescales:
         )
         return JobExecutor(self._access, state, present)
 
-    def _config_of(self, state: JobState, at: float) -> RescaleConfig:
+    def _config_of(self, state: TrackedJob, at: float) -> RescaleConfig:
         """The configuration for one job: a checkpoint is seen as late as its log is read, and
         counts as fresh for so long; within limits, for it is what a stop may lose."""
         fresh_seconds = self._config.fresh_seconds
@@ -165,7 +166,7 @@ class Rescales:
 
 
 class Present(NamedTuple):
-    """What holds for one job in this tick."""
+    """The values that hold for one job in this tick."""
 
     at: float
     cached: tuple[Pod, ...]
@@ -183,7 +184,7 @@ class JobExecutor:
     """Carries out one job's rescale in one tick: implements
     ``optimus.rescale.execution.RescaleExecutor``."""
 
-    def __init__(self, access: Access, state: JobState, present: Present) -> None:
+    def __init__(self, access: RescaleAccess, state: TrackedJob, present: Present) -> None:
         self._access, self._state, self._present, self._at = access, state, present, present.at
         self.is_broken = False
         """Whether a read failed."""
@@ -240,45 +241,44 @@ class JobExecutor:
 
     def suspend(self, patch: Suspend) -> PatchAnswered | None:
         """Suspend the job, once its last lines are read: its logs go with its pods."""
-        if self._has_changed(patch):
-            return PatchAnswered(self._at, PatchResult.CONFLICT)
-        if not self._has_last_lines():
+        # With a checkpoint that is too old by now the state machine waits for the next one.
+        is_current = not self._has_changed(patch)
+        if is_current and (not self._has_last_lines() or self._checkpoint_aged()):
             return None
-        if self._checkpoint_aged():
-            return None  # the state machine waits for the next one
-        job, at = self._state.training_job, self._at
+        job, at, writer = self._state.training_job, self._at, self._access.writer
         limits = limits_left(job, at, patch.restarts)
-        outcome = self._access.writer.suspend(job, patch.by, limits, patch.pause)
-        if limits and isinstance(outcome, Written):
+        suspend = partial(writer.suspend, job, patch.by, limits, patch.pause)
+        answer = self._write(patch, suspend, f"suspended ({patch.by})")
+        if limits and answer.result is PatchResult.DONE:
             self._access.events.emit(job, _limits_event(job, limits))
-        return self._answered(outcome, f"suspended ({patch.by})")
+        return answer
 
     def resize(self, patch: Resize) -> PatchAnswered:
         """Set the counts of a job that trains."""
-        if self._has_changed(patch):
-            return PatchAnswered(self._at, PatchResult.CONFLICT)
-        outcome = self._access.writer.resize(self._state.training_job, patch.counts)
-        return self._answered(outcome, f"goes to {patch.counts} in place")
+        resize = partial(self._access.writer.resize, self._state.training_job, patch.counts)
+        return self._write(patch, resize, f"goes to {patch.counts} in place")
 
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:
         """Set the counts and resume."""
-        if self._has_changed(patch):
-            return PatchAnswered(self._at, PatchResult.CONFLICT)
-        writer, counts = self._access.writer, patch.counts
-        outcome = writer.resize_and_resume(self._state.training_job, counts)
-        return self._answered(outcome, f"resumed at {counts}")
+        writer, job = self._access.writer, self._state.training_job
+        resume = partial(writer.resize_and_resume, job, patch.counts)
+        return self._write(patch, resume, f"resumed at {patch.counts}")
 
     def unmark(self, patch: Unmark) -> PatchAnswered:
         """Remove the annotation."""
-        if self._has_changed(patch):
-            return PatchAnswered(self._at, PatchResult.CONFLICT)
-        outcome = self._access.writer.unmark(self._state.training_job)
-        return self._answered(outcome, "annotation suspended-by removed")
+        unmark = partial(self._access.writer.unmark, self._state.training_job)
+        return self._write(patch, unmark, "annotation suspended-by removed")
 
     def _has_changed(self, patch: Patch) -> bool:
         return self._state.training_job.resource_version != patch.resource_version
 
-    def _answered(self, outcome: Written | Refused, done: str) -> PatchAnswered:
+    def _write(
+        self, patch: Patch, write: Callable[[], Written | Refused], done: str
+    ) -> PatchAnswered:
+        """Write a patch, unless the job has changed since it was decided."""
+        if self._has_changed(patch):
+            return PatchAnswered(self._at, PatchResult.CONFLICT)
+        outcome = write()
         if isinstance(outcome, Written):
             _LOG.info("job %s: %s", self._state.job.key, done)
             return PatchAnswered(self._at, PatchResult.DONE)
@@ -328,10 +328,7 @@ class JobExecutor:
 
 
 def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:
-    had = {
-        "activeDeadlineSeconds": job.active_deadline_seconds,
-        "backoffLimit": job.backoff_limit,
-    }
+    had = {"activeDeadlineSeconds": job.active_deadline_seconds, "backoffLimit": job.backoff_limit}
     texts = (f"runPolicy.{name} is {left}, of {had[name]}" for name, left in limits.items())
     message = (
         f"{', '.join(texts)}: the operator restarts these counts after a suspension, and "
@@ -365,7 +362,7 @@ _PATCH_RESULTS = {
 }
 
 
-def _observed_pods(pods: tuple[Pod, ...], state: JobState) -> ObservedPods:
+def _observed_pods(pods: tuple[Pod, ...], state: TrackedJob) -> ObservedPods:
     observed = observed_pods(pods, sum(role.count for role in state.job.fixed))
     run = state.gang.run
     # The watch may still show the pods of the run before, with their log.

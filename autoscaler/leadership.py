@@ -1,4 +1,4 @@
-"""Which of several autoscalers acts: leader election on a Lease that fences its own holder.
+"""Elects the autoscaler that acts, by a Lease that fences its own holder.
 
 1. The leader renews the Lease every second. A renewal is valid for ``renew_seconds`` from the
    instant before it was sent; past that the fence refuses every write, also one that is on its way
@@ -21,7 +21,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, Protocol, Self
+from functools import partial
+from typing import Final, Protocol
 
 from optimus.kube.errors import ErrorKind
 from optimus.kube.leases import Lease
@@ -37,27 +38,22 @@ def suspend_aware_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ElectionConfig:
     """Durations of the election, in seconds."""
 
     duration_seconds: float = 10.0
     """How long the Lease must stay unchanged before another instance may take it."""
 
-    renew_seconds: float = 7.0
-    """How long a renewal is valid. Default: 3 s less, in which the last writes arrive."""
+    @property
+    def renew_seconds(self) -> float:
+        """The validity of a renewal; in the rest of the duration the last writes arrive."""
+        return 0.7 * self.duration_seconds
 
-    retry_seconds: float = 1.0
-    """Between two renewals, and two looks at another's Lease."""
-
-    @classmethod
-    def of(cls, duration_seconds: float) -> Self:
-        """The usual proportions, with this duration."""
-        return cls(
-            duration_seconds=duration_seconds,
-            renew_seconds=0.7 * duration_seconds,
-            retry_seconds=0.1 * duration_seconds,
-        )
+    @property
+    def retry_seconds(self) -> float:
+        """Seconds between two renewals, and two looks at another's Lease."""
+        return 0.1 * self.duration_seconds
 
     @property
     def request_seconds(self) -> float:
@@ -66,7 +62,7 @@ class ElectionConfig:
 
 
 class LeadershipState(Enum):
-    """Where this instance stands. FENCED: it holds the Lease, and could not renew it in time."""
+    """The part of this instance. FENCED: it holds the Lease, and could not renew it in time."""
 
     STANDBY = auto()
     LEADER = auto()
@@ -79,27 +75,16 @@ class Fence:
 
     def __init__(self, timer: Callable[[], float] = suspend_aware_clock) -> None:
         self._timer = timer
-        self._until = float("-inf")
-        self._closed = False
-
-    def extend(self, until: float) -> None:
-        """Writes may be sent until this instant of the fence's clock."""
-        self._until = until
-
-    def close(self) -> None:
-        """No write is sent any more."""
-        self._closed = True
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
+        self.until = float("-inf")
+        """Until when writes may be sent, by the fence's clock."""
+        self.is_closed = False
+        """Whether no write is sent any more."""
 
     def why_not(self) -> str | None:
         """Return why nothing may be written now; ``None`` if it may."""
-        if self._closed:
+        if self.is_closed:
             return _LOST
-        late_seconds = self._timer() - self._until
+        late_seconds = self._timer() - self.until
         if late_seconds < 0:
             return None
         if late_seconds == float("inf"):
@@ -156,7 +141,7 @@ class Election:
 
     @property
     def state(self) -> LeadershipState:
-        """Where this instance stands now."""
+        """Return where this instance stands now."""
         if self._fence.is_closed:
             return LeadershipState.LOST
         if self._fence.why_not() is None:
@@ -165,136 +150,95 @@ class Election:
 
     def step(self) -> float:
         """Renew the Lease or try to take it; returns the seconds until the next step."""
-        if self._fence.is_closed:
-            return self._config.retry_seconds
-        if self._own is not None:
-            self._renew(self._own)
-        else:
-            self._observe()
-        return self._wait_seconds()
-
-    def release(self) -> None:
-        """Stop leading; the next instance need not wait. Nothing is written after this."""
-        own, self._own = self._own, None
-        self._fence.close()
-        if own is not None:
-            outcome = self._store.renew(own.version, "", 1.0, self._wall())
-            _LOG.info("leader: released by %s%s", self._identity, _unless_written(outcome))
-
-    def _wait_seconds(self) -> float:
         retry_seconds = self._config.retry_seconds
+        if self._fence.is_closed:
+            return retry_seconds
+        if self._own is None or not self._renewed(self._own):
+            self._read()
         if self._own is not None or self._seen is None:
             return retry_seconds
         left_seconds = self._seen_at + self._seen.duration_seconds - self._timer()
         return min(retry_seconds, max(left_seconds, 0.05))
 
-    # -- as the leader
-    def _renew(self, own: Lease) -> None:
-        if not own.version:  # the answer to the last write was not readable
-            self._confirm_own(own)
-            return
-        refused = self._write_again(own)
-        if refused is None:
-            return
-        if refused.kind in (ErrorKind.CONFLICT, ErrorKind.NOT_FOUND):
-            self._confirm_own(own)
-        else:
-            self._log_refusal(refused)
+    def release(self) -> None:
+        """Stop leading; the next instance need not wait. Nothing is written after this."""
+        own, self._own = self._own, None
+        self._fence.is_closed = True
+        if own is not None:
+            outcome = self._store.renew(own.version, "", 1.0, self._wall())
+            why = "" if isinstance(outcome, Written) else f", but not in the Lease: {outcome}"
+            _LOG.info("leader: released by %s%s", self._identity, why)
 
-    def _write_again(self, own: Lease) -> Refused | None:
-        sent_at = self._timer()  # before it is sent: it is read later
-        outcome = self._store.renew(own.version, self._identity, *self._times)
-        if isinstance(outcome, Refused):
-            return outcome
-        self._written(own.transitions, outcome, sent_at)
-        return None
+    def _renewed(self, own: Lease) -> bool:
+        """Renew the Lease as last written; returns false where it is not known as it is stored:
+        another has written it, or this instance did and has not seen the answer."""
+        if not own.version:
+            return False
+        refused = self._renew(own)
+        return refused is None or refused.kind not in (ErrorKind.CONFLICT, ErrorKind.NOT_FOUND)
 
-    def _confirm_own(self, own: Lease) -> None:
-        """The Lease has changed: perhaps by this instance, in a renewal whose answer was
-        lost."""
+    def _read(self) -> None:
+        """Look at the Lease as it is stored, and go on with it, take it or stop."""
         found = self._store.read()
         if isinstance(found, Refused):
             self._log_refusal(found)
-        elif found is not None and self._is_own(found, own.transitions):
-            self._renew_unconfirmed(found)
+        elif self._own is not None:
+            if found is None or _term(found) != _term(self._own):
+                self._lose(found)
+            else:
+                self._renew(found)
+        elif found is None:
+            self._create_if_free()
+        elif found.holder == self._identity:
+            self._note_holder(self._identity)
+            self._renew(found)
         else:
-            self._lose(found)
+            self._observe(found)
 
-    def _is_own(self, found: Lease, transitions: int | None) -> bool:
-        return (found.holder, found.transitions) == (self._identity, transitions)
-
-    def _renew_unconfirmed(self, found: Lease) -> None:
-        """Renew what this instance has written without seeing the answer: it is valid only then."""
+    def _renew(self, found: Lease) -> Refused | None:
+        """Renew a Lease that this instance holds: it leads from the answer on."""
         self._own = found
-        refused = self._write_again(found)
-        if refused is not None:
-            self._log_refusal(refused)
+        renew, version = self._store.renew, found.version
+        return self._write(partial(renew, version), found.transitions)
+
+    def _observe(self, found: Lease) -> None:
+        """Take another's Lease once it has not changed for its duration."""
+        at = self._timer()
+        if self._seen is None or found.version != self._seen.version:
+            self._seen, self._seen_at = found, at
+        self._note_holder(found.holder)
+        duration_seconds = found.duration_seconds or self._config.duration_seconds
+        if not found.holder or at - self._seen_at >= duration_seconds:
+            self._write(partial(self._store.acquire, found), (found.transitions or 0) + 1)
+
+    def _create_if_free(self) -> None:
+        # Deleted while it was held: the holder may not know yet.
+        seen = self._seen
+        is_held = seen is not None and bool(seen.holder)
+        if seen is None or not is_held or self._timer() - self._seen_at >= seen.duration_seconds:
+            self._write(self._store.create, 0)
+
+    def _write(
+        self, write: Callable[[str, float, float], Written | Refused], transitions: int | None
+    ) -> Refused | None:
+        """Write this instance into the Lease; returns why not. That another was faster is usual."""
+        sent_at, duration_seconds = self._timer(), self._config.duration_seconds
+        outcome = write(self._identity, duration_seconds, self._wall())
+        if isinstance(outcome, Refused):
+            if outcome.kind not in (ErrorKind.CONFLICT, ErrorKind.EXISTS, ErrorKind.NOT_FOUND):
+                self._log_refusal(outcome)
+            return outcome
+        self._own = Lease(self._identity, duration_seconds, transitions, outcome.resource_version)
+        self._fence.until = sent_at + self._config.renew_seconds
+        self._note_holder(self._identity)
+        return None
 
     def _lose(self, found: Lease | None) -> None:
-        self._fence.close()
+        self._fence.is_closed = True
         self._own = None
         self.holder = found.holder if found is not None else ""
         by = f"is held by {self.holder}" if self.holder else "is held by nobody"
         _LOG.warning("leader: %s %s; %s stops", self._store, by, self._identity)
-
-    # -- as a standby
-    def _observe(self) -> None:
-        found = self._store.read()
-        if isinstance(found, Refused):
-            self._log_refusal(found)
-            return
-        at = self._timer()
-        if found is None:
-            self._create_if_free(at)
-            return
-        if found.holder == self._identity:
-            self._note_holder(self._identity)
-            self._renew_unconfirmed(found)
-            return
-        if self._seen is None or found.version != self._seen.version:
-            self._seen, self._seen_at = found, at
-        self._note_holder(found.holder)
-        if self._is_free(found, at):
-            self._take(found)
-
-    def _create_if_free(self, at: float) -> None:
-        # Deleted while it was held: the holder may not know yet.
-        seen = self._seen
-        if seen is not None and seen.holder and at - self._seen_at < seen.duration_seconds:
-            return
-        sent_at = self._timer()
-        outcome = self._store.create(self._identity, *self._times)
-        if isinstance(outcome, Written):
-            self._begin(0, outcome, sent_at)
-        elif outcome.kind is not ErrorKind.EXISTS:
-            self._log_refusal(outcome)
-
-    def _is_free(self, found: Lease, at: float) -> bool:
-        duration_seconds = found.duration_seconds or self._config.duration_seconds
-        return not found.holder or at - self._seen_at >= duration_seconds
-
-    def _take(self, found: Lease) -> None:
-        sent_at = self._timer()
-        outcome = self._store.acquire(found, self._identity, *self._times)
-        if isinstance(outcome, Written):
-            self._begin((found.transitions or 0) + 1, outcome, sent_at)
-        elif outcome.kind is not ErrorKind.CONFLICT:  # another one was faster
-            self._log_refusal(outcome)
-
-    # -- at either time
-    @property
-    def _times(self) -> tuple[float, float]:
-        return self._config.duration_seconds, self._wall()
-
-    def _begin(self, transitions: int, outcome: Written, sent_at: float) -> None:
-        self._written(transitions, outcome, sent_at)
-        self._note_holder(self._identity)
-
-    def _written(self, transitions: int | None, outcome: Written, sent_at: float) -> None:
-        duration_seconds = self._config.duration_seconds
-        version = outcome.resource_version
-        self._own = Lease(self._identity, duration_seconds, transitions, version)
-        self._fence.extend(sent_at + self._config.renew_seconds)
 
     def _note_holder(self, holder: str) -> None:
         if holder != self.holder:
@@ -309,8 +253,9 @@ class Election:
             _LOG.warning("leader election: %s", refused)
 
 
-def _unless_written(outcome: Written | Refused) -> str:
-    return "" if isinstance(outcome, Written) else f", but not in the Lease: {outcome}"
+def _term(lease: Lease) -> tuple[str, int | None]:
+    """Return who holds a Lease, and for which time: each holder counts its transitions up."""
+    return lease.holder, lease.transitions
 
 
 class Leadership:
@@ -324,7 +269,7 @@ class Leadership:
 
     @property
     def state(self) -> LeadershipState:
-        """Where this instance stands now."""
+        """Return where this instance stands now."""
         return self._election.state
 
     @property

@@ -1,4 +1,4 @@
-"""What the autoscaler counts and measures, for Prometheus."""
+"""The autoscaler's metrics, for Prometheus."""
 
 from collections.abc import Callable
 
@@ -49,8 +49,8 @@ class Metrics:
     def set_instance(
         self, *, leads: Callable[[], bool], dry_run: bool, interval_seconds: float
     ) -> None:
-        """What this instance is. A dry run does not lead: it acts on nothing, and several of them
-        may run beside the one instance that does."""
+        """Set what this instance is. A dry run does not lead: it acts on nothing, and several of
+        them may run beside the one instance that does."""
         self.leads.set_function(lambda: float(leads() and not dry_run))
         self.dry_run.set(dry_run)
         self.interval_seconds.set(interval_seconds)

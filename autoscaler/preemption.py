@@ -18,20 +18,21 @@ from typing import Final, NamedTuple
 from autoscaler.cluster import Observation
 from autoscaler.jobs.managed import ManagedJobs
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.victims import choose_victims
-from optimus.jobs import Job
+from optimus.jobs import NO_COUNTS, Job
 from optimus.kube.pods import Pod
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.placement.gang import Gang, Placement
+from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason
 
 _LOG = logging.getLogger(__name__)
 
-BACK_OFF_SECONDS: Final = 60.0
-"""Back-off of a gang after a preemption that did not help; doubled each time, up to an hour."""
+BACK_OFF_SECONDS: Final = 600.0
+"""Back-off of a gang after a preemption that did not help."""
 
 _LOOK_AGAIN_SECONDS: Final = 10.0
 """A gang for which no jobs were found is considered again after this time."""
@@ -54,7 +55,7 @@ class PreemptionConfig(NamedTuple):
     """How long a gang has to get its nodes once jobs are paused for it."""
 
 
-class _Waiting(NamedTuple):
+class _WaitingGang(NamedTuple):
     """A job of which some pod has no node, with all its pods."""
 
     job: Job
@@ -69,15 +70,10 @@ class _Waiting(NamedTuple):
         return max(pod.created_at for pod in self.pods)
 
 
-class _BackOff(NamedTuple):
-    ends_at: float
-    seconds: float = BACK_OFF_SECONDS / 2
-
-
 class GangPreemption:
     """Called once in each tick: ``observe`` before the managed jobs are updated, then ``step``."""
 
-    def __init__(self, config: PreemptionConfig, events: JobEvents, metrics: Metrics) -> None:
+    def __init__(self, config: PreemptionConfig, events: EventRecorder, metrics: Metrics) -> None:
         self._config = config
         self._events, self._metrics = events, metrics
         self._observation: Observation | None = None
@@ -85,8 +81,8 @@ class GangPreemption:
         self._has_chosen = False
         """Whether this process has chosen the jobs; the leader before it may have ended first."""
         self._misfits, self._given_up_at = 0, float("-inf")
-        self._back_offs: dict[str, _BackOff] = {}
-        """By the UID of the gang's job."""
+        self._left_until: dict[str, float] = {}
+        """Until when a gang is not considered, by the UID of its job."""
 
     def goes_on(self, preemption: Preemption) -> bool:
         """Return whether jobs are still to be paused for a gang, at the last observation."""
@@ -110,8 +106,8 @@ class GangPreemption:
     def observe(self, observation: Observation) -> None:
         """Take in an observation: a preemption whose gang has its nodes, or is gone, is over."""
         self._observation = observation
-        for uid in self._back_offs.keys() - observation.jobs.keys():
-            del self._back_offs[uid]
+        for uid in self._left_until.keys() - observation.jobs.keys():
+            del self._left_until[uid]
         begun = self._begun
         if begun is None or self.goes_on(begun):
             return
@@ -120,12 +116,10 @@ class GangPreemption:
         self._metrics.preemptions.labels(outcome).inc()
         _LOG.info("preemption for job %s is over: %s", begun.job, outcome)
         if outcome == "failed":
-            before = self._back_offs.get(begun.uid, _BackOff(0.0))
-            seconds = min(max(before.seconds * 2, BACK_OFF_SECONDS), 3600.0)
-            self._back_offs[begun.uid] = _BackOff(observation.at + seconds, seconds)
+            self._left_until[begun.uid] = observation.at + BACK_OFF_SECONDS
             message = (
                 "jobs of a lower priority were paused for it, but its pods have not been placed: "
-                f"they are resumed; tried again after {seconds:.0f} s"
+                f"they are resumed; tried again after {BACK_OFF_SECONDS:.0f} s"
             )
             event = JobEvent("PreemptionFailed", message)
             self._events.emit(observation.jobs[begun.uid], event)
@@ -146,12 +140,12 @@ class GangPreemption:
         if self._begun is not None:
             waiting = [each for each in waiting if each.job.uid == self._begun.uid]
         else:
-            ends = {uid: each.ends_at for uid, each in self._back_offs.items()}
+            ends = self._left_until
             waiting = [each for each in waiting if may_begin and at >= ends.get(each.job.uid, at)]
         if waiting:
             self._help(waiting[0], managed, make_plan())
 
-    def _help(self, waiting: _Waiting, managed: ManagedJobs, plan: CapacityPlan) -> None:
+    def _help(self, waiting: _WaitingGang, managed: ManagedJobs, plan: CapacityPlan) -> None:
         """Pause jobs for one gang where it does not fit."""
         observation, uid = self._observation, waiting.job.uid
         assert observation is not None
@@ -194,12 +188,10 @@ class GangPreemption:
     def _look_again(self, uid: str) -> None:
         """Let the gangs behind this one be considered before it is again."""
         assert self._observation is not None
-        before = self._back_offs.get(uid, _BackOff(0.0))
-        ends_at = self._observation.at + _LOOK_AGAIN_SECONDS
-        self._back_offs[uid] = before._replace(ends_at=ends_at)
+        self._left_until[uid] = self._observation.at + _LOOK_AGAIN_SECONDS
 
     def _pause(
-        self, waiting: _Waiting, victims: Iterable[TrainingJob], managed: ManagedJobs
+        self, waiting: _WaitingGang, victims: Iterable[TrainingJob], managed: ManagedJobs
     ) -> None:
         job, observation = waiting.job, self._observation
         assert observation is not None
@@ -214,7 +206,8 @@ class GangPreemption:
         names = []
         for victim in victims:
             state = managed.take_up(victim, observation)
-            state.begin_pause(self._begun.text, at, PauseReason.GANG, why)
+            purpose, pause = RescalePurpose.PREEMPTION, PauseReason.GANG
+            state.begin(self._begun.text, at, NO_COUNTS, why, purpose, pause)
             self._metrics.preempted.inc()
             names.append(f"{victim.key} (priority {_highest(observation, victim)})")
         unplaced = sum(pod.node is None for pod in waiting.pods)
@@ -224,19 +217,18 @@ class GangPreemption:
         )
         self._events.emit(observation.jobs[job.uid], JobEvent("Preempting", message))
 
-    def _waiting(self, managed: ManagedJobs, observation: Observation) -> list[_Waiting]:
-        """The gangs that kube-scheduler has refused and that may preempt: the highest priority
-        first, then the oldest."""
+    def _waiting(self, managed: ManagedJobs, observation: Observation) -> list[_WaitingGang]:
+        """The refused gangs that may preempt: the highest priority first, then the oldest."""
         found = (
-            _Waiting(job, _staying(observation, job.uid))
+            _WaitingGang(job, _staying(observation, job.uid))
             for job in observation.snapshot.jobs
             if not job.suspended and not _is_moving(managed, job.uid)
         )
         may_preempt = filter(self._may_preempt, found)
         return sorted(may_preempt, key=lambda each: (-each.priority, each.since, each.job.uid))
 
-    def _may_preempt(self, waiting: _Waiting) -> bool:
-        """Whether more capacity may be all that a whole gang lacks, and its pods may preempt."""
+    def _may_preempt(self, waiting: _WaitingGang) -> bool:
+        """Return whether a whole gang may lack capacity alone, and its pods may preempt."""
         pods, gang = waiting.pods, Gang.of(waiting.job)
         if all(pod.node is not None or pod.finished for pod in pods):
             return False

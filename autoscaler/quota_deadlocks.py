@@ -18,10 +18,10 @@ from typing import Final
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.managed import ManagedJobs
-from autoscaler.jobs.state import BlockReason, JobState
-from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.jobs.state import BlockReason, TrackedJob
+from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.interval.victims import choose_victims
-from optimus.jobs import RescaleRule
+from optimus.jobs import NO_COUNTS, RescaleRule
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.quotas import Quota, format_amount
@@ -38,11 +38,11 @@ _VAIN_SECONDS: Final = 120.0
 
 
 @dataclass(slots=True)
-class _Part:
+class _PartialGang:
     """A gang of which pods are missing."""
 
     job: TrainingJob
-    state: JobState | None
+    state: TrackedJob | None
     staying: int
     size: int
     quotas: list[Quota] = field(default_factory=list)
@@ -105,7 +105,7 @@ class _Part:
         return f"{what}: it needs {whole} of {name}, {quota.label} allows {allowed}{whose}"
 
 
-def _order(job: TrainingJob, state: JobState | None) -> tuple[int, bool, float, str]:
+def _order(job: TrainingJob, state: TrackedJob | None) -> tuple[int, bool, float, str]:
     has_run = state is not None and bool(state.record.gang_uids)
     priority = 0 if job.job is None else job.job.priority
     return -priority, not has_run, job.created_at, job.uid
@@ -122,7 +122,7 @@ def _is_within(asked: Resources, room: Resources, quota: Quota) -> bool:
 class QuotaDeadlocks:
     """``step`` is called in each tick in which there are quotas, or a managed job lacks pods."""
 
-    def __init__(self, events: JobEvents) -> None:
+    def __init__(self, events: EventRecorder) -> None:
         self._events = events
         self._pods: dict[str, tuple[int, float]] = {}
         """How many pods each gang in part has, and since when, by UID."""
@@ -134,9 +134,9 @@ class QuotaDeadlocks:
         uid: str,
         preemption: Preemption,
         observation: Observation,
-        states: Mapping[str, JobState],
+        states: Mapping[str, TrackedJob],
     ) -> bool:
-        """Whether a job is to stay paused for the gang; ``states`` are those of managed jobs."""
+        """Return whether a job is to stay paused for the gang."""
         gang, job = observation.jobs.get(preemption.uid), observation.jobs.get(uid)
         if job is None or job.active is None:
             return False
@@ -160,9 +160,9 @@ class QuotaDeadlocks:
         job: TrainingJob,
         quota: Quota,
         observation: Observation,
-        states: Mapping[str, JobState],
+        states: Mapping[str, TrackedJob],
     ) -> Resources:
-        """What gangs before a job still lack of a quota, unless there was room for it in vain."""
+        """Return what gangs before a job lack of a quota, unless there was room in vain."""
         lacked = [NONE]
         for uid, charge in quota.charges.items():
             other, state = observation.jobs[uid], states.get(uid)
@@ -198,7 +198,7 @@ class QuotaDeadlocks:
             self._help_first(list(line), observation.at)
         self._retry(parts, managed, observation.at)
 
-    def _parts(self, managed: ManagedJobs, observation: Observation) -> Iterable[_Part]:
+    def _parts(self, managed: ManagedJobs, observation: Observation) -> Iterable[_PartialGang]:
         """The gangs that have lacked the same pods for a while."""
         quotas: dict[str, list[Quota]] = {}
         for quota in observation.snapshot.quotas:
@@ -217,7 +217,7 @@ class QuotaDeadlocks:
             if observation.at - since >= _SETTLED_SECONDS:
                 yield part
 
-    def _help_first(self, line: Sequence[_Part], at: float) -> None:
+    def _help_first(self, line: Sequence[_PartialGang], at: float) -> None:
         """Pause others of one namespace for the first that a quota can hold."""
         possible = [part for part in line if part.can_ever_fit]
         if not possible:
@@ -226,7 +226,7 @@ class QuotaDeadlocks:
         others = [part for part in line if not part.can_ever_fit] + behind[::-1]
         others = [part for part in others if part.staying]
 
-        def fits(given: Sequence[_Part]) -> bool:
+        def fits(given: Sequence[_PartialGang]) -> bool:
             """Once these have given theirs back, and leaving pods are gone."""
             uids = {part.job.uid for part in given}
             for quota in first.quotas:
@@ -244,7 +244,7 @@ class QuotaDeadlocks:
                 if not part.may_be_paused:
                     self._events.emit_once(part.job, _holds_quota(part.job, first.job))
 
-    def _retry(self, parts: Sequence[_Part], managed: ManagedJobs, at: float) -> None:
+    def _retry(self, parts: Sequence[_PartialGang], managed: ManagedJobs, at: float) -> None:
         """Have the operator create the pods for which a quota has room again: it sees at once that
         a job is resumed, and nothing of a gang that was never whole is lost."""
         # What a gang gives back, to be created anew as a whole, is not for those behind it.
@@ -267,7 +267,7 @@ def _is_stopped(job: TrainingJob) -> bool:
     return job.suspended and (mark is None or mark.pause is not None)
 
 
-def _part(uid: str, state: JobState | None, observation: Observation) -> _Part | None:
+def _part(uid: str, state: TrackedJob | None, observation: Observation) -> _PartialGang | None:
     """A gang of which pods are missing; ``None`` where none is, or it is being moved or ends."""
     job = observation.jobs.get(uid)
     if job is None or job.active is None or job.suspended or job.shape is not None:
@@ -281,10 +281,10 @@ def _part(uid: str, state: JobState | None, observation: Observation) -> _Part |
     staying = sum(not pod.leaving for pod in pods)
     if staying >= size or any(pod.finished for pod in pods):
         return None
-    return _Part(job, state, staying, size)
+    return _PartialGang(job, state, staying, size)
 
 
-def _pause(victim: _Part, first: _Part, at: float) -> None:
+def _pause(victim: _PartialGang, first: _PartialGang, at: float) -> None:
     refused, state = first.refused_by, victim.state
     assert refused is not None
     assert state is not None
@@ -293,7 +293,8 @@ def _pause(victim: _Part, first: _Part, at: float) -> None:
         f"paused for {first.job.key}, which came first and lacks what this job holds of"
         f" {refused[0].label}; it is resumed by itself once there is room for all of it"
     )
-    state.begin_pause(preemption.text, at, PauseReason.GANG, why)
+    purpose, pause = RescalePurpose.PREEMPTION, PauseReason.GANG
+    state.begin(preemption.text, at, NO_COUNTS, why, purpose, pause)
 
 
 def _holds_quota(job: TrainingJob, first: TrainingJob) -> JobEvent:

@@ -9,19 +9,17 @@
 Whatever is found is said in the profile and in an Event, with what is done or why nothing is.
 """
 
-import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from dataclasses import replace as replaced
 from typing import Final
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import rescales_of
-from autoscaler.jobs.state import BlockReason, JobState
+from autoscaler.jobs.managed import Guard
+from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import claims_of, headroom
 from optimus.interval.classify import why_moved_enough
@@ -34,10 +32,9 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.progress.stragglers import Straggler, StragglerConfig, find_stragglers
 from optimus.rescale.purpose import RescalePurpose
 
-_LOG = logging.getLogger(__name__)
 _DAY_SECONDS: Final = 86_400.0
 _MOST_AVOIDED: Final = 8
-"""As many as the profile's schema allows."""
+"""The number that the profile's schema allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +56,7 @@ class ReplacementConfig:
 
 
 @dataclass(slots=True)
-class _Found:
+class _JobStragglers:
     """The stragglers of one job."""
 
     stragglers: tuple[Straggler, ...]
@@ -69,7 +66,7 @@ class _Found:
 
     @property
     def places(self) -> list[tuple[int, str]]:
-        """Which workers, and where."""
+        """Return which workers, and where."""
         return [(each.index, each.node) for each in self.stragglers]
 
 
@@ -79,17 +76,18 @@ class StragglerReplacer:
     def __init__(
         self,
         rotation: WorkerRotation,
-        events: JobEvents,
+        events: EventRecorder,
         metrics: Metrics,
         config: ReplacementConfig,
+        guard: Guard,
     ) -> None:
         self._rotation, self._events, self._metrics = rotation, events, metrics
-        self._config = config
-        self._found: dict[str, _Found] = {}
+        self._config, self._guard = config, guard
+        self._found: dict[str, _JobStragglers] = {}
 
     def step(
         self,
-        managed: Mapping[str, JobState],
+        managed: Mapping[str, TrackedJob],
         observation: Observation,
         now: float,
         *,
@@ -111,25 +109,16 @@ class StragglerReplacer:
         complete = self._rotation.step(jobs, pods_of, now)
         self._found = {uid: each for uid, each in self._found.items() if uid in jobs}
         for uid in complete:
-            with self._guard(managed[uid]):
+            with self._guard("stragglers", managed[uid]):
                 self._compare(uid, pods_of(uid), observation.node_kinds)
         for uid, state in managed.items():
             if uid not in self._found and not state.rescale:
                 state.block(BlockReason.STRAGGLER, "")
         if may_begin:
             for uid, found in self._found.items():
-                with self._guard(managed[uid]):
+                with self._guard("stragglers", managed[uid]):
                     self._consider(managed, managed[uid], found, observation)
         self._metrics.stragglers.set(sum(len(each.stragglers) for each in self._found.values()))
-
-    @contextmanager
-    def _guard(self, state: JobState) -> Iterator[None]:
-        """Contain a fault that concerns one job."""
-        try:
-            yield
-        except Exception:  # noqa: BLE001 - a fault of our own is logged, counted and retried
-            self._metrics.faults.labels("stragglers").inc()
-            _LOG.exception("job %s: comparing its workers failed", state.job.key)
 
     def _compare(self, uid: str, pods: Sequence[Pod], node_kinds: Mapping[str, str]) -> None:
         workers = self._rotation.compared(uid, pods, node_kinds)
@@ -139,17 +128,16 @@ class StragglerReplacer:
         elif uid in self._found:
             self._found[uid].stragglers = stragglers
         else:
-            self._found[uid] = _Found(stragglers)
+            self._found[uid] = _JobStragglers(stragglers)
 
     def _consider(
         self,
-        managed: Mapping[str, JobState],
-        state: JobState,
-        found: _Found,
+        managed: Mapping[str, TrackedJob],
+        state: TrackedJob,
+        found: _JobStragglers,
         observation: Observation,
     ) -> None:
-        """Begin a replacement, or say why not; at most once in a window, as it may take a search
-        for room."""
+        """Begin a replacement, or say why not; at most once in a window."""
         now = observation.at
         if now - found.considered_at < self._config.detection.window_seconds:
             return
@@ -167,31 +155,30 @@ class StragglerReplacer:
         if not why_not:
             self._begin(state, found.stragglers, now)
 
-    def _begin(self, state: JobState, stragglers: Sequence[Straggler], now: float) -> None:
+    def _begin(self, state: TrackedJob, stragglers: Sequence[Straggler], now: float) -> None:
         until = now + self._config.avoid_seconds
         new = {each.node: Avoided(each.node, until) for each in stragglers}
         kept = (each for each in _avoided(state, now) if each.node not in new)
         avoided = (*kept, *new.values())[-_MOST_AVOIDED:]
-        state.record = replaced(state.record, avoided=avoided)
+        state.record = replace(state.record, avoided=avoided)
         why = "; ".join(map(str, stragglers))
         purpose = RescalePurpose.STRAGGLER
         state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
 
     def _why_not(
         self,
-        managed: Mapping[str, JobState],
-        state: JobState,
-        found: _Found,
+        managed: Mapping[str, TrackedJob],
+        state: TrackedJob,
+        found: _JobStragglers,
         observation: Observation,
     ) -> str:
-        """Why a job is not restarted, in words that vary with the cause alone; empty where it is to
-        be."""
+        """Return why a job is not restarted, without figures; empty where it is to be."""
         why = state.held or _why_not_now(state, observation.at)
         why = why or self._why_too_often(state, observation.at)
         why = why or self._why_not_worth_it(state, found.stragglers)
         return why or self._why_no_room(managed, state, found, observation)
 
-    def _why_too_often(self, state: JobState, now: float) -> str:
+    def _why_too_often(self, state: TrackedJob, now: float) -> str:
         config, history = self._config.interval, state.history(now)
         recent = [at for at in state.record.replacements if now - at < _DAY_SECONDS]
         if len(recent) >= self._config.per_day:
@@ -203,7 +190,7 @@ class StragglerReplacer:
             return f"rescaled {config.moves_per_hour} times within an hour"
         return ""
 
-    def _why_not_worth_it(self, state: JobState, stragglers: Sequence[Straggler]) -> str:
+    def _why_not_worth_it(self, state: TrackedJob, stragglers: Sequence[Straggler]) -> str:
         forecast = state.forecasts.current
         if not isinstance(forecast, Forecast):
             return ""
@@ -215,9 +202,9 @@ class StragglerReplacer:
 
     def _why_no_room(
         self,
-        managed: Mapping[str, JobState],
-        state: JobState,
-        found: _Found,
+        managed: Mapping[str, TrackedJob],
+        state: TrackedJob,
+        found: _JobStragglers,
         observation: Observation,
     ) -> str:
         """Return why the job would come back to the nodes that it is to avoid."""
@@ -236,7 +223,7 @@ class StragglerReplacer:
         return f"it does not fit without {', '.join(sorted(avoided))}"
 
 
-def lost_share(state: JobState, stragglers: Sequence[Straggler]) -> float:
+def lost_share(state: TrackedJob, stragglers: Sequence[Straggler]) -> float:
     """The part of the job's remaining time that its stragglers cost: synchronous workers all wait
     for the slowest, at most for as long as it computes longer; of asynchronous ones each makes its
     own steps."""
@@ -245,7 +232,7 @@ def lost_share(state: JobState, stragglers: Sequence[Straggler]) -> float:
     return sum(1 - each.fraction for each in stragglers) / state.job.counts.workers
 
 
-def _why_not_now(state: JobState, now: float) -> str:
+def _why_not_now(state: TrackedJob, now: float) -> str:
     """Return why the job is not to be stopped now, whatever it would bring."""
     if state.job.rescale is RescaleRule.NEVER:
         return "optimus.dl/rescale is never"
@@ -260,6 +247,6 @@ def _why_not_now(state: JobState, now: float) -> str:
     return ""
 
 
-def _avoided(state: JobState, now: float) -> list[Avoided]:
+def _avoided(state: TrackedJob, now: float) -> list[Avoided]:
     """The nodes that are avoided now."""
     return [each for each in state.record.avoided if each.until > now]

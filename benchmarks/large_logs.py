@@ -24,7 +24,7 @@ from urllib.parse import parse_qs
 
 import uvicorn
 
-from autoscaler.logs.poller import LogPoller, Run
+from autoscaler.logs.poller import JobRun, LogPoller
 from benchmarks.log_reading import LOG_SECONDS, POLL_SECONDS, TICK_SECONDS, kubeconfig
 from optimus.jobs import Counts, NodeConstraints, Role
 from optimus.kube.client import connect
@@ -119,7 +119,7 @@ def _spread(seconds: Sequence[float]) -> dict[str, float]:
     }
 
 
-def run_of_job(job: str) -> Run:
+def run_of_job(job: str) -> JobRun:
     """One job's run: four workers, each on a node with a few others."""
     pods = tuple(
         Pod(
@@ -135,7 +135,7 @@ def run_of_job(job: str) -> Run:
         )
         for index in range(_WORKERS)
     )
-    return Run(pods[0].uid, Counts(1, _WORKERS), pods)
+    return JobRun(pods[0].uid, Counts(1, _WORKERS), pods)
 
 
 Send = Callable[[dict[str, object]], Awaitable[None]]

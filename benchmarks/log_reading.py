@@ -25,7 +25,7 @@ from urllib.parse import parse_qs
 import uvicorn
 import yaml
 
-from autoscaler.logs.poller import LogPoller, Run
+from autoscaler.logs.poller import JobRun, LogPoller
 from optimus.jobs import Counts, NodeConstraints, Role
 from optimus.kube.client import connect
 from optimus.kube.logs import LogReader
@@ -118,7 +118,7 @@ def figures(port: int, jobs: int, readers: int, seconds: float) -> dict[str, obj
     }
 
 
-def run_of_job(number: int) -> Run:
+def run_of_job(number: int) -> JobRun:
     """One job's run: worker 0, on a node with a few others."""
     name = f"job-{number:05}-worker-0"
     pod = Pod(
@@ -132,7 +132,7 @@ def run_of_job(number: int) -> Run:
         resources=Resources(pods=1),
         constraints=NodeConstraints(),
     )
-    return Run(name, Counts(1, 1), (pod,))
+    return JobRun(name, Counts(1, 1), (pod,))
 
 
 def kubeconfig(folder: Path, port: int) -> Path:

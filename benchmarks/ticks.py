@@ -27,13 +27,13 @@ import numpy as np
 import urllib3
 
 from autoscaler.cluster import Caches
-from autoscaler.controller import Clock, Components, Controller, Timing
-from autoscaler.decide import Decider, DecisionConfig
-from autoscaler.executor import Access, Rescales
+from autoscaler.controller import Clock, ClusterAccess, Controller, ControllerConfig, Timing
+from autoscaler.controller import Process as Parts
+from autoscaler.decide import DecisionConfig
+from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
+from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvents
-from autoscaler.profile.writer import ProfileRecorder
 from benchmarks.extender_throughput import pod_bodies
 from benchmarks.first_list import TOLERATIONS, node_bodies, rss_mb, wait_filled
 from benchmarks.fits import draw_case
@@ -47,12 +47,14 @@ from optimus.kube.profile_codec import SavedState, pack
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.results import Refused, Written
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import JobRecord
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.progress.state import LogState
+from optimus.progress.stragglers import StragglerConfig
 from optimus.progress.types import LogRead
 from optimus.rescale.machine import RescaleConfig
 
@@ -333,18 +335,16 @@ class Calls:
 def controller_of(caches: Caches, calls: Calls, now: Callable[[], float]) -> Controller:
     """The controller of the autoscaler with its usual settings, but for the calls that it makes."""
     metrics = Metrics()
-    events = JobEvents(calls, metrics, now)
-    recorder = ProfileRecorder(calls, events, spacing_seconds=30.0, timer=now)
     # Logs have a benchmark of their own.
     logs = LogPoller(calls, readers=1, poll_seconds=1e9)
-    access = Access(cast("Any", calls), cast("Any", calls), recorder, events, logs)
-    rescales = Rescales(access, RescaleConfig(fresh_seconds=30.0))
-    decisions = DecisionConfig(
-        policy_named("optimus"), Theorem1(), forecast_job, stale_seconds=1800.0
-    )
-    decider = Decider(decisions, metrics, dry_run=False)
-    parts = Components(caches, logs, decider, rescales, recorder, events, metrics)
-    return Controller(parts, Timing(log_seconds=0.0), Clock(now, now), dry_run=False)
+    every, policy = cast("Any", calls), policy_named("optimus")
+    access = ClusterAccess(caches, every, every, calls, calls, every, every)
+    decisions = DecisionConfig(policy, Theorem1(), forecast_job, stale_seconds=1800.0)
+    rescales, timing = RescaleConfig(fresh_seconds=30.0), Timing(log_seconds=0.0)
+    settings = ClusterSettings(decisions.settings)
+    config = ControllerConfig(decisions, rescales, timing, settings, 30.0)
+    readers = WorkerRotation(calls, StragglerConfig(), logs.pool), LastWords(calls, logs.pool)
+    return Controller(access, config, Parts(metrics, Clock(now, now), logs, *readers, logs))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What is held of each managed job between two observations of the cluster."""
+"""The state of each managed job between two observations of the cluster."""

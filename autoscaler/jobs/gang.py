@@ -1,9 +1,9 @@
-"""What is observed of a job's pods."""
+"""Observes a job's pods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autoscaler.logs.poller import Run, run_of
+from autoscaler.logs.poller import JobRun, run_of
 from optimus.jobs import Counts, Job, Role
 from optimus.kube.pods import Pod
 from optimus.kube.training_jobs import TrainingJob
@@ -13,7 +13,7 @@ from optimus.kube.training_jobs import TrainingJob
 class JobPods:
     """One job's pods as they were last seen."""
 
-    run: Run | None = None
+    run: JobRun | None = None
     """The pods whose logs are read."""
 
     run_started_at: float | None = None
@@ -35,7 +35,7 @@ class JobPods:
     """The counts that its pods were made for, where others were set while they ran."""
 
     uids: tuple[str, ...] = ()
-    """Of the pods that run or are to run."""
+    """The UIDs of the pods that run or are to run."""
 
     is_whole: bool = False
     """Whether all of these are there and have nodes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.state import BlockReason, JobLimits, JobState
+from autoscaler.jobs.state import BlockReason, JobLimits, TrackedJob
 from optimus.jobs import Job, Manage, RescaleRule
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import observed_job
@@ -55,7 +55,7 @@ class Holds:
 GoesOn = Callable[[str, Preemption], bool]
 """Whether a job, by UID, is still to be paused for a gang."""
 
-Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
+Guard = Callable[[str, TrackedJob | None], AbstractContextManager[None]]
 """Contains a fault that concerns one job."""
 
 
@@ -79,13 +79,13 @@ class ManagedJobs:
         self._instance = instance
         self._dry_run = dry_run
         self._limits = limits
-        self.states: dict[str, JobState] = {}
+        self.states: dict[str, TrackedJob] = {}
         self._discarded: dict[str, str] = {}
-        """By job UID, the UID of the profile that was made for its pause: it may still be shown."""
+        """The UIDs of deleted profiles, by their jobs': they may still be shown."""
         self._nodes: tuple[Node, ...] | None = None
         self._usual = UsualLengths()
 
-    def __iter__(self) -> Iterator[JobState]:
+    def __iter__(self) -> Iterator[TrackedJob]:
         return iter(list(self.states.values()))
 
     def forget_time(self, seconds: float) -> None:
@@ -94,7 +94,7 @@ class ManagedJobs:
             if state.gang.half_bound_since is not None:
                 state.gang.half_bound_since += seconds
 
-    def update(self, observation: Observation) -> list[JobState]:
+    def update(self, observation: Observation) -> list[TrackedJob]:
         """Take in an observation; returns the jobs that have ended or are no longer managed, to be
         reported a last time."""
         for uid in self.states.keys() - observation.jobs.keys():
@@ -130,7 +130,7 @@ class ManagedJobs:
                 self._discarded[state.job.uid] = state.profile.discarded
         return leaving
 
-    def _block(self, state: JobState, brake: Brake) -> None:
+    def _block(self, state: TrackedJob, brake: Brake) -> None:
         for reason, text in self._holds.texts(state.job).items():
             state.block(reason, text)
         braked = brake.why(state.job.key.namespace, state.job.workload)
@@ -139,7 +139,7 @@ class ManagedJobs:
         is_over = preemption is not None and not self._preempts(state.job.uid, preemption)
         state.block(BlockReason.NO_GANG_WAITS, "no gang waits for it any more" if is_over else "")
 
-    def take_up(self, training_job: TrainingJob, observation: Observation) -> JobState:
+    def take_up(self, training_job: TrainingJob, observation: Observation) -> TrackedJob:
         """The state of a job that is about to be paused for a gang, managed or not."""
         known = self.states.get(training_job.uid)
         if known is not None:
@@ -175,7 +175,7 @@ class ManagedJobs:
     def _begin(
         self, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
     ) -> None:
-        state = JobState.first_seen(training_job, job, profile, at)
+        state = TrackedJob.first_seen(training_job, job, profile, at)
         state.limits = self._limits
         mark = training_job.suspension
         if mark is not None:
@@ -200,7 +200,7 @@ class ManagedJobs:
         known = "new" if profile is None else "known from its profile"
         _LOG.info("job %s is managed (%s), at %s", training_job.key, known, training_job.job.counts)
 
-    def _adopt(self, state: JobState, at: float) -> None:
+    def _adopt(self, state: TrackedJob, at: float) -> None:
         job = state.training_job
         if self._dry_run or state.rescale is not None or job.active is None:
             return
@@ -222,8 +222,8 @@ class ManagedJobs:
         form = "job %s: annotated as suspended by %s, without a record of a rescale"
         _LOG.warning(form, state.job.key, mark.instance or "the autoscaler")
 
-    def _is_kept(self, state: JobState, pause: PauseReason) -> bool:
-        """Whether this autoscaler, as it is configured, may have paused the job and may end that.
+    def _is_kept(self, state: TrackedJob, pause: PauseReason) -> bool:
+        """Return whether this autoscaler, as configured, may have paused it and may end that.
 
         Else nobody would: a job whose user wants nothing changed is not paused either."""
         if pause.is_final:
@@ -236,7 +236,7 @@ class ManagedJobs:
         return may_pause and not any(self._holds.texts(state.job).values())
 
     @staticmethod
-    def _is_abandoned(state: JobState, mark: SuspensionMark, at: float) -> bool:
+    def _is_abandoned(state: TrackedJob, mark: SuspensionMark, at: float) -> bool:
         """Return whether another instance has left its suspension as it is."""
         if state.marked_since is None:
             state.marked_since = at

@@ -1,4 +1,4 @@
-"""What is held of one managed job: its record, its pods, its forecasts and its profile."""
+"""The state of one managed job: its record, its pods, its forecasts and its profile."""
 
 import dataclasses
 import logging
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from enum import Enum
 from operator import is_
 from typing import Final, NamedTuple, Self
 
@@ -38,14 +38,7 @@ from optimus.rescale.disruption import rescale_order
 from optimus.rescale.machine import Rescale, resume
 from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.rescale.record import ended_rescale
-from optimus.rescale.words import (
-    End,
-    Outcome,
-    PauseReason,
-    PlacementFailed,
-    RescaleRecord,
-    Step,
-)
+from optimus.rescale.words import End, Outcome, PauseReason, PlacementFailed, RescaleRecord, Step
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,11 +52,9 @@ _COMPARE_SECONDS: Final = 15.0
 _BOOKS_SECONDS: Final = 15.0
 """Training after which a job's books are worked out again."""
 
-_MEASURED_AGAIN_SECONDS: Final = 60.0
-"""How long after a profiling run that could not begin the next one may; doubled by each that
-follows. Default: a young job still has time for its runs, and a refusal that lasts costs little."""
-
-_MOST_DOUBLED: Final = 10
+_MEASURED_AGAIN_SECONDS: Final = 120.0
+"""How long after a profiling run that could not begin the next one may. Default: a young job still
+has time for its runs, and a refusal that lasts costs little."""
 
 _MOST_GANG_UIDS: Final = 16
 """Maximum number of UIDs kept of a gang: enough to recognise it when it has lost some pods."""
@@ -72,16 +63,17 @@ _NOT_BEGUN: Final = (Step.CHECKPOINT, Step.SUSPEND)
 
 
 class BlockReason(Enum):
-    """Why a job does not run, or is not changed."""
+    """Why a job does not run or change, the most binding first; the values: until when."""
 
-    PAUSED = auto()  # by its user
-    RECOMMENDED = auto()  # it is only said what would be decided
-    BRAKED = auto()  # the books of jobs that have ended speak against moving it
-    NO_NODES = auto()  # its pods wait for nodes, or are missing
-    NO_GANG_WAITS = auto()  # the gang for which it was to be paused has its nodes
-    STRAGGLER = auto()  # one worker is far slower than the others
+    PAUSED = "until its user removes the annotation"
+    RECOMMENDED = "until its user and the operator let counts be changed"
+    BRAKED = "until you have found the cause, and delete the TrainingProfiles of those jobs"
+    NO_NODES = "until nodes have room for all its pods"
+    NO_GANG_WAITS = "until its pause is withdrawn"
+    STRAGGLER = "until its workers are about as fast"
 
 
+_ORDER: Final = list(BlockReason)
 _RECOMMENDS: Final = (BlockReason.RECOMMENDED, BlockReason.BRAKED)
 _HOLDS: Final = (BlockReason.PAUSED, *_RECOMMENDS)
 
@@ -94,23 +86,25 @@ class Block(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing may begin for the job while this stands."""
+        """Return whether nothing may begin for the job while this stands."""
         return self.reason in _HOLDS
+
+    def __str__(self) -> str:
+        return f"{self.text}, {self.reason.value}"
 
 
 class Blocks(tuple[Block, ...]):
-    """What blocks one job, most binding first. Immutable; ``with_text`` gives another."""
+    """The blocks of one job, most binding first. Immutable; ``with_text`` gives another."""
 
     __slots__ = ()
 
     def with_text(self, reason: BlockReason, text: str) -> "Blocks":
-        """These with a reason's text, without it where that is empty; the same object where
-        nothing changes."""
+        """These with a reason's text, or without it where that is empty; itself if unchanged."""
         if self.text(reason) == text:
             return self
         others = [block for block in self if block.reason is not reason]
         added = [Block(reason, text)] if text else []
-        return Blocks(sorted([*others, *added], key=lambda block: block.reason.value))
+        return Blocks(sorted([*others, *added], key=lambda block: _ORDER.index(block.reason)))
 
     def text(self, reason: BlockReason) -> str:
         """The sentence of a reason; empty where the job is not blocked by it."""
@@ -119,20 +113,21 @@ class Blocks(tuple[Block, ...]):
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """What holds for every job, in seconds."""
+    """Limits of every job, in seconds."""
 
     age_seconds: float = 600.0
     """A job that has run for longer is not rescaled without a checkpoint."""
 
     completion_seconds: float = 600.0
-    """How long it has to end after that was requested."""
+    """How long a job has to end after that was requested, as its goal is met; after that it is
+    treated as one that trains on."""
 
     assumed_price_seconds: float = 60.0
     """What a rescale is assumed to cost before that was measured."""
 
 
 @dataclass(slots=True)
-class JobState:
+class TrackedJob:
     """One managed job."""
 
     training_job: TrainingJob
@@ -163,7 +158,7 @@ class JobState:
     """Why its pods do not run as they should, or did not when it failed."""
 
     last_words: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a pod that has failed, how its log ended."""
+    """The end of the log of each pod that has failed, by its UID."""
 
     last_words_awaited: bool = False
     """Whether the log of a pod that has failed is being read, or is about to be."""
@@ -183,17 +178,8 @@ class JobState:
     measured_again_at: float = -math.inf
     """When it may be moved to be measured again, after such a move could not begin."""
 
-    not_measured: int = 0
-    """How many such moves in a row could not begin."""
-
     goal_changed: bool = False
     """Whether its user has set another goal since the rescale in progress began."""
-
-    checkpoint_at: float | None = None
-    """The last checkpoint of a job whose wait for one timed out, by the kubelet's clock; minus
-    infinity before its first."""
-
-    checkpoint_seen_at: float | None = None
 
     marked_since: float | None = None
     """When the mark of another instance was first seen on it."""
@@ -236,7 +222,6 @@ class JobState:
         per_server = observation.per_server.get(self.job.uid, 0)
         if per_server != self.job.per_server:
             self.job = replace(self.job, per_server=per_server)
-        self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         seen = self.training_job, pods, observation.node_kinds, self.rescale is None
         gang = self.gang
@@ -312,7 +297,7 @@ class JobState:
             self.job = job
 
     def _update_age(self) -> None:
-        """Of a job that ran before it was first seen only its status shows how long."""
+        """Note since when a job has run that ran before it was first seen, as its status says."""
         if self.is_new and self.gang.run is not None:
             starts = [self.gang.run_started_at, self.training_job.started_at]
             since = min((start for start in starts if start is not None), default=None)
@@ -373,7 +358,7 @@ class JobState:
 
     @property
     def was_fully_bound(self) -> bool:
-        """Whether all pods of this run had a node at some time."""
+        """Return whether all pods of this run had a node at some time."""
         return any(uid in self.record.gang_uids for uid in self.gang.uids)
 
     def running_seconds(self, at: float) -> float:
@@ -386,7 +371,7 @@ class JobState:
         return self.running_seconds(at) >= self.limits.age_seconds
 
     def has_unknown_past(self, at: float) -> bool:
-        """Whether it ran for long before it was first seen: all its pods may have had nodes."""
+        """Return whether it ran for long before it was first seen."""
         since = self.record.ran_since
         return since is not None and at - since >= self.limits.age_seconds
 
@@ -396,17 +381,6 @@ class JobState:
             self.completion_requested_at is not None
             and at - self.completion_requested_at >= self.limits.completion_seconds
         )
-
-    def _update_checkpoint(self, at: float) -> None:
-        if not self.record.checkpoint_missed:
-            return
-        progress = self.progress(at)
-        latest = progress.checkpoint_at or -math.inf
-        if progress.checkpoint_at is not None and progress.checkpoint_since is None:
-            return  # the log is read behind: its age is unknown
-        if self.checkpoint_at is not None and latest > self.checkpoint_at:
-            self.checkpoint_seen_at = at
-        self.checkpoint_at = latest
 
     def must_wait_for_checkpoint(self, record: RescaleRecord, at: float) -> bool:
         """Return whether this rescale has to wait for a checkpoint now.
@@ -422,7 +396,7 @@ class JobState:
         )
 
     def awaits_checkpoint(self, at: float) -> bool:
-        """Whether the job is not moved before its next checkpoint: its wait for one timed out."""
+        """Return whether it waits for its next checkpoint, as a rescale's wait timed out."""
         if (
             not self.record.checkpoint_missed
             or self.job.rescale is not RescaleRule.CHECKPOINT
@@ -430,22 +404,23 @@ class JobState:
             or not self._may_train(at)
         ):
             return False
-        interval_seconds = self.progress(at).read_interval_seconds
-        return awaits_next_checkpoint(self.checkpoint_seen_at, at, interval_seconds)
+        progress = self.progress(at)
+        since, interval_seconds = progress.checkpoint_since, progress.read_interval_seconds
+        return awaits_next_checkpoint(since, at, interval_seconds)
 
     @property
     def saves_on_stop(self) -> bool:
-        """Whether it is trusted to save when it is stopped."""
+        """Return whether it is trusted to save when it is stopped."""
         return lifecycle.saves_on_stop(self.record, self.job.saves_on_stop)
 
     @property
     def watches_for_checkpoint(self) -> bool:
-        """Whether a decision hangs on the job's next checkpoint: its log is read first."""
+        """Return whether a decision hangs on the job's next checkpoint: its log is read first."""
         waits = self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
         return waits or self.record.checkpoint_missed
 
     def _may_train(self, at: float) -> bool:
-        """Whether its pods may train; a part of a gang that never was whole must have shown it."""
+        """Return whether its pods may train; those of a partial gang must have shown it."""
         if self.gang.run is None:
             return False
         if self.gang.half_bound_since is None or self.was_fully_bound or self.has_unknown_past(at):
@@ -481,7 +456,7 @@ class JobState:
 
     @property
     def saved(self) -> SavedState:
-        """What the next autoscaler needs to continue."""
+        """Return what the next autoscaler needs to continue."""
         return SavedState(self.log.to_state(), self.record)
 
     @property
@@ -504,24 +479,22 @@ class JobState:
 
     @property
     def start_seconds(self) -> float:
-        """Its own start time: the longest of the last times from the placement of all its pods
-        until they ran."""
+        """The longest of its last times from the placement of all its pods until they ran."""
         return max(self.record.starts, default=self.limits.assumed_price_seconds)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it does not train for the rescale in progress."""
+        """Return whether it does not train for the rescale in progress."""
         return self.rescale is not None and self.rescale.record.is_stopped
 
     @property
     def counts_as_stopped(self) -> bool:
-        """Whether it is stopped by what counts in the disruption budget."""
+        """Return whether it is stopped by what counts in the disruption budget."""
         rescale = self.rescale
         return self.is_stopped and rescale is not None and rescale.record.purpose.is_disruption
 
     def is_stuck(self, at: float) -> bool:
-        """Whether it has been stopped in one step of a rescale for longer than any step lasts by
-        itself: its pods do not end."""
+        """Return whether its pods do not end: one step of its rescale lasts too long."""
         return (
             self.is_stopped
             and self.rescale is not None
@@ -530,7 +503,7 @@ class JobState:
 
     @property
     def awaits_stop(self) -> bool:
-        """Whether a rescale of it has begun and nothing has been done to it."""
+        """Return whether a rescale of it has begun and nothing has been done to it."""
         return self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
 
     @property
@@ -563,8 +536,8 @@ class JobState:
         return self.forecasts.progress(self.log.progress(now))
 
     def books(self) -> Books | None:
-        """What moving it has saved; ``None`` where it was never moved, or nothing is known. Worked
-        out again where a run has ended or a move was recorded."""
+        """Return what moving it has saved; ``None`` where it was never moved, or nothing is known.
+        Worked out again where a run has ended or a move was recorded."""
         record = self.record
         if not (record.rescales or record.profiled):
             return None
@@ -597,22 +570,29 @@ class JobState:
 
     @property
     def is_paused(self) -> bool:
-        """Whether its policy has paused it, or is about to."""
+        """Return whether its policy has paused it, or is about to."""
         record = None if self.rescale is None else self.rescale.record
         pause = record.pause if record is not None and record.pauses else self.pause
         return pause is PauseReason.POLICY
 
     def begin(
-        self, rescale_id: str, at: float, target: Counts, why: str, purpose: RescalePurpose
+        self,
+        rescale_id: str,
+        at: float,
+        target: Counts,
+        why: str,
+        purpose: RescalePurpose,
+        pause: PauseReason | None = None,
     ) -> None:
-        """Begin a rescale; of a job that is paused, its resume."""
-        self.goal_changed = False
+        """Begin a rescale; of a job that is paused, its resume. ``pause``: why it is to have no
+        counts; by default its goal is met."""
+        self.goal_changed, before = False, self.job.counts
         if self.pause is not None and target != NO_COUNTS:
             job = observed_job(self.training_job)
             self.rescale = resume(job, self.pause, at, target, why, purpose)
             return
-        before, pause = self.job.counts, PauseReason.GOAL if target == NO_COUNTS else None
         in_place = self.job.resizes_in_place(target) and self.gang.is_whole
+        usual = PauseReason.GOAL if target == NO_COUNTS else None
         record = RescaleRecord(
             rescale_id,
             at,
@@ -622,25 +602,10 @@ class JobState:
             Step.CHECKPOINT,
             at,
             purpose=purpose,
-            pause=pause,
+            pause=pause or usual,
             in_place=in_place,
         )
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
-
-    def begin_pause(
-        self,
-        pause_id: str,
-        at: float,
-        pause: PauseReason,
-        why: str,
-        purpose: RescalePurpose = RescalePurpose.PREEMPTION,
-    ) -> None:
-        """Begin to pause it."""
-        self.begin(pause_id, at, NO_COUNTS, why, purpose)
-        if self.rescale is not None:
-            self.rescale = dataclasses.replace(
-                self.rescale, record=dataclasses.replace(self.rescale.record, pause=pause)
-            )
 
     def placement_failed(self, failed: PlacementFailed, at: float) -> None:
         """Record that the target of the rescale in progress was not placed in time."""
@@ -668,7 +633,7 @@ class JobState:
             self.record = lifecycle.counts_failed(self.record, failed)
 
     def run_start(self, at: float) -> RunStart | None:
-        """How its current run went on from the one before; ``None`` while that does not show."""
+        """Return how its run went on from the one before; ``None`` while unknown."""
         start, run = self.progress(at).run_start, self.gang.run
         return start if start is not None and run is not None and start.run == run.name else None
 
@@ -679,13 +644,11 @@ class JobState:
         self.rescale = None
 
     def _count_as_not_measured(self, rescale: RescaleRecord, at: float) -> None:
-        """The job was not stopped to be measured: that counts as no profiling run, and is tried
-        again after a while."""
+        """Count no profiling run: the job was not stopped for it; it is tried again later."""
         if not rescale.purpose.measures:
             return
         self.record = lifecycle.not_profiled(self.record, rescale.target)
-        self.measured_again_at = at + _MEASURED_AGAIN_SECONDS * 2.0**self.not_measured
-        self.not_measured = min(self.not_measured + 1, _MOST_DOUBLED)
+        self.measured_again_at = at + _MEASURED_AGAIN_SECONDS
 
     def rescale_ended(self, end: End, at: float, start: RunStart | None = None) -> None:
         """Record how a rescale ended; ``start`` is how the job went on after it, where seen."""
@@ -703,14 +666,13 @@ class JobState:
             price_seconds = end.price_seconds - end.redone_seconds
             end = replace(end, price_seconds=price_seconds, redone_seconds=0.0)
         ended = ended_rescale(end, at)
-        self.not_measured = 0 if ended.happened else self.not_measured
         self.record = lifecycle.rescale_ended(self.record, ended)
         if end.record.in_place and end.outcome is Outcome.ABANDONED:
             # Refused half-way: no counts of its user's.
             self.record = replace(self.record, rescaled_counts=(ended.before, self.job.counts))
 
 
-def begin_order(state: JobState) -> tuple[bool, float]:
+def begin_order(state: TrackedJob) -> tuple[bool, float]:
     """The order in which rescales begin."""
     if state.rescale is None:
         return True, 0.0

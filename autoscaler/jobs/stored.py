@@ -7,7 +7,7 @@ from optimus.kube.profiles import ProfileStatus, TrainingProfile
 
 
 class Shown(NamedTuple):
-    """What a profile should show, until an instant or until what it is made of is other values."""
+    """The status that a profile should show, until an instant or other inputs."""
 
     status: ProfileStatus
     inputs: tuple[object, ...]
@@ -19,7 +19,7 @@ class JobProfile:
     """One job's profile."""
 
     stored: TrainingProfile | None = None
-    """As it was read or written last; ``None`` where there is none, or it is not known."""
+    """The profile as read or written last; ``None`` if there is none, or it is not known."""
 
     status: ProfileStatus | None = None
     """What it shows, without the saved state."""

@@ -6,30 +6,30 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.logs.poller import PodLogs
 from optimus.kube.pod_failures import LAST_LINES, worst_first
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 
 _MOST_PODS: Final = 3
-"""Of one job, the worst."""
+"""The worst pods of a job, whose logs are read."""
 
-_MOST_AT_ONCE: Final = 8
+_MOST_AT_ONCE: Final = 2
 _MOST_KEPT: Final = 10_000
 _End = tuple[str, int]
 """A container's end: its pod's UID, and how often it was started again before."""
 
 
 class LastWords:
-    """How the logs of failed containers ended. All methods are for one thread."""
+    """Reads how the logs of failed containers ended. All methods are for one thread."""
 
     def __init__(self, logs: PodLogs, executor: Executor) -> None:
         self._logs, self._executor = logs, executor
         self._known: LRUCache[_End, str] = LRUCache(_MOST_KEPT)
         self._reading: dict[_End, Future[str]] = {}
 
-    def read(self, states: Iterable[JobState], at: float) -> None:
+    def read(self, states: Iterable[TrackedJob], at: float) -> None:
         """Give jobs with failing pods what was read since the last call, and begin new reads."""
         for end in [end for end, read in self._reading.items() if read.done()]:
             read = self._reading.pop(end)
@@ -57,5 +57,5 @@ class LastWords:
 
 
 def _has_ended(pod: Pod) -> bool:
-    """Whether the log that is read now is that of the container that ended with the error."""
+    """Return whether what is read now is the log of the container that failed."""
     return bool(pod.container.error) and pod.container.started_at is None

@@ -6,33 +6,36 @@ enough for a speed that adds up over workers. ``poll``, called once a tick, says
 and takes in what was read since; in between the readers go on by themselves, so that a tick never
 waits for thousands of logs.
 
-Order: first pods that have ended, or are about to: their last lines hold the loss and the
-checkpoint that the job ends with, and are soon gone. Then jobs that wait for a checkpoint. Then
-whatever has waited longest, where the wait of a leading pod counts four times. ``NodeThrottle``
-keeps a read that hangs from delaying all others.
-
-What was read is taken in within budgets (``LineIntake``), and a job is not read on before that is
-done. Of a log that prints more than is taken in, only the end is read from then on.
+1. Order: first pods that have ended: their last lines hold the loss and the checkpoint that the job
+   ends with, and are soon gone. Then jobs that wait for a checkpoint. Then whatever has waited
+   longest, where the wait of a leading pod counts four times.
+2. A node that does not answer is not asked again for a while, nor one on which a read of an earlier
+   poll is under way; two reads at most are under way on one node.
+3. What was read is taken in within a budget of time: small reads before large ones, and in turns
+   for the namespaces. A job is not read on before that is done, so that at most one read of each
+   pod waits, and each has a limit of bytes. Of a log that prints more, only the end is read.
 """
 
 import logging
+import math
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from heapq import nsmallest
+from operator import attrgetter
 from statistics import fmean
 from threading import Condition
 from typing import Final, NamedTuple, Protocol
 
-from optimus.jobs import Counts, Role
+from optimus.jobs import Counts, Role, alternating
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.models.speed.curve import mixed_kind
 from optimus.progress.log import ProgressLog
-from optimus.progress.types import LogLine, LogRead, PodRun
+from optimus.progress.types import LogRead, PodRun
 
 _LOG = logging.getLogger(__name__)
 _SAMPLED_WORKERS: Final = 4
@@ -41,11 +44,11 @@ _MOST_NODE_KINDS: Final = 8
 
 _LEADERS: Final = (Role.CHIEF, Role.MASTER)
 _MOST_READS_PER_NODE: Final = 2
-_LONGEST_BACKOFF: Final = 4
-"""Times the usual pause: a node that answers again is soon read again."""
+_SILENT_POLLS: Final = 2
+"""How long a node that did not answer is not asked, in times of the pause between two reads."""
 
 _LEAD_WEIGHT: Final = 4
-"""Where not everything can be read in time, the leading pods are read so much more often than the
+"""If not everything can be read in time, the leading pods are read so much more often than the
 others: losses and checkpoints are theirs."""
 
 _QUEUED_PER_READER: Final = 100
@@ -57,21 +60,24 @@ _LAST_READ_SECONDS: Final = 1.0
 _LAST_READ_TICKS: Final = 3
 """After this many ticks a suspension goes ahead without the lines that have not come."""
 
-_LAST_READERS: Final = 16
 _ENDED_SECONDS: Final = 60.0
 """A pod that has ended is read within this time, or its last lines are given up."""
 
 _BEHIND_SECONDS: Final = 30.0
 """A log that has been read behind for so long, and gets further behind, is too large."""
 
-_MOST_MEMORY: Final = 64 * 2**20
-"""Of the reads that wait to be taken in."""
-
-_SMALL_READ: Final = 16 * 1024
-"""A read of less waits in any case."""
+_MOST_BYTES: Final = 64 * 2**20
+"""The limit of the reads that wait to be taken in. Those of one namespace take no more than they
+leave to the others: its pods are read on once there is room."""
 
 _LINE_BYTES: Final = 100
 """What a line takes in memory beside its text."""
+
+_BYTES_PER_SECOND: Final = 10_000.0
+"""A read is taken in as if it had come later by a second for so many bytes."""
+
+_TAKE_SECONDS: Final = 0.3
+"""CPU time that one tick takes for what was read; the rest waits for the next one."""
 
 _END_LINES: Final = 500
 """The last lines of a log that is too large, of each read."""
@@ -79,21 +85,8 @@ _END_LINES: Final = 500
 _END_BYTES: Final = 128 * 1024
 """Half of what one read may return: lines have different lengths."""
 
-_STAMP_BYTES: Final = 32
-"""A line's timestamp."""
-
 _END_SECONDS: Final = 600.0
 """For so long; then it is seen whether it has become smaller."""
-
-_JOB_SECONDS: Final = 0.1
-"""CPU time for the lines of one job in one tick: some 2,000 lines."""
-_ALL_SECONDS: Final = 0.3
-"""Of all jobs, by the clock: on a busy machine CPU time takes longer."""
-_SLICE_SECONDS: Final = 0.01
-_LAST_SECONDS: Final = 0.5
-"""Of all jobs that are to be suspended: their pods' logs go with them."""
-
-_NO_MORE: Final = object()
 
 _FORBIDDEN: Final = (
     "the autoscaler may not read logs in the namespace {}: "
@@ -102,7 +95,6 @@ _FORBIDDEN: Final = (
 """Said of each job there."""
 
 _NO_ANSWER: Final = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
-_NEVER: Final = float("-inf")
 
 
 class PodLogs(Protocol):
@@ -116,7 +108,7 @@ class PodLogs(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class JobRun:
     """One incarnation of a job's pods: those that are read, and the counts that they train at."""
 
     name: str
@@ -134,7 +126,7 @@ class Run:
         return self.pods if self.evaluator is None else (*self.pods, self.evaluator)
 
 
-def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -> Run | None:
+def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -> JobRun | None:
     """The run that these pods of one job make, ``None`` while none of them that trains runs.
 
     The counts are those that the pods were made with, which the job's spec may have left behind
@@ -153,7 +145,7 @@ def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -
     evaluator = next(iter(evaluators), None)
     nodes = {pod.node for pod in (*leaders, *workers) if not pod.leaving}
     servers = 0 if None in nodes else len(nodes)
-    return Run((leaders or workers)[0].uid, made_with, read, node_kind, evaluator, servers)
+    return JobRun((leaders or workers)[0].uid, made_with, read, node_kind, evaluator, servers)
 
 
 def _node_kind(trainers: Sequence[Pod], node_kinds: Mapping[str, str]) -> str:
@@ -167,272 +159,72 @@ def _index(pod: Pod) -> int:
     return pod.replica.index if pod.replica else 0
 
 
-def _node_of(pod: Pod) -> str:
-    """The node that a pod's log comes from; a pod without one counts as a node of its own."""
-    return pod.node or pod.uid
-
-
-def _are_same(
-    runs: Sequence[tuple[ProgressLog, Run]], before: Sequence[tuple[ProgressLog, Run]]
-) -> bool:
-    """Whether these are the very same runs: mostly no job's pods change between two polls."""
-    return len(runs) == len(before) and all(
-        run is run_before and log is log_before
-        for (log, run), (log_before, run_before) in zip(runs, before, strict=True)
-    )
-
-
-class _Backoff(NamedTuple):
-    pause_seconds: float
-    until: float
-
-
-class NodeThrottle:
-    """Decides which logs may be read now; a node that does not answer costs the others nothing.
-
-    1. At most two reads are under way on one node. 2. A node on which a read has not come back
-    since the last poll gets no more. 3. A node that did not answer backs off, twice as long after
-    each failure. 4. At most half of all readers are given to nodes that did not answer last.
-    """
-
-    def __init__(self, readers: int, pause_seconds: float) -> None:
-        self._readers = readers
-        self._pause_seconds = pause_seconds
-        self._backoffs: dict[str, _Backoff] = {}
-        """By the name of a node."""
-        self._under_way: Counter[str] = Counter()
-        self._slow: frozenset[str] = frozenset()
-
-    def begin_poll(self) -> None:
-        """A new poll: the nodes of reads that are still under way are slow."""
-        self._slow = frozenset(self._under_way)
-
-    @property
-    def all_taken(self) -> bool:
-        """Whether no reader is free."""
-        return self._under_way.total() >= self._readers
-
-    def is_silent(self, node: str) -> bool:
-        """Return whether a node did not answer the last read, or has not answered it yet."""
-        return node in self._backoffs or node in self._slow
-
-    def is_backing_off(self, pod: Pod, now: float) -> bool:
-        """Return whether a pod's node is not asked yet after failures."""
-        backoff = self._backoffs.get(_node_of(pod))
-        return backoff is not None and now < backoff.until
-
-    def may_begin(self, pod: Pod) -> bool:
-        """Return whether a read of this pod's log may begin now."""
-        node = _node_of(pod)
-        if self.all_taken or node in self._slow or self._under_way[node] >= _MOST_READS_PER_NODE:
-            return False
-        if node not in self._backoffs:
-            return True
-        silent = sum(count for each, count in self._under_way.items() if self.is_silent(each))
-        return silent < max(self._readers // 2, 1) and not self._under_way[node]
-
-    def began(self, pod: Pod) -> None:
-        """A read began."""
-        self._under_way[_node_of(pod)] += 1
-
-    def ended(self, pod: Pod) -> None:
-        """A read came back, with or without an answer."""
-        node = _node_of(pod)
-        self._under_way[node] -= 1
-        if self._under_way[node] <= 0:
-            del self._under_way[node]
-            self._slow -= {node}
-
-    def answered(self, pod: Pod) -> None:
-        """The pod's node has answered."""
-        self._backoffs.pop(_node_of(pod), None)
-
-    def failed(self, pod: Pod, now: float) -> None:
-        """The pod's node did not answer."""
-        before, pause_seconds = self._backoffs.get(_node_of(pod)), self._pause_seconds
-        if before is not None:
-            if now < before.until:
-                return  # two reads of one failure
-            longest = _LONGEST_BACKOFF * self._pause_seconds
-            pause_seconds = min(2 * before.pause_seconds, longest)
-        self._backoffs[_node_of(pod)] = _Backoff(pause_seconds, now + pause_seconds)
-
-    def forget_all_but(self, pods: Iterable[Pod]) -> None:
-        """Keep the back-offs of these pods' nodes only."""
-        kept = set(map(_node_of, pods))
-        self._backoffs = {key: each for key, each in self._backoffs.items() if key in kept}
-
-
-class _Lines(NamedTuple):
-    """The lines of a read that are left, and what it takes in memory."""
-
-    left: Iterator[None]
-    memory: int
-
-
-class LineIntake:
-    """Takes in what was read, within a budget of CPU time for each job and tick.
-
-    A job may print more than can be parsed. Its lines are taken in slices: job after job, each for
-    a short time, until its budget or that of all jobs is spent. The rest waits for the next tick.
-    In each the jobs come first of which no line is taken in yet, those with the fewest lines before
-    the others, so that an ordinary job does not wait for those that print much; then those that
-    have waited longest. The jobs of several namespaces alternate: a single line may take as long as
-    a hundred others. An iterator takes in one line at each step.
-    """
-
-    def __init__(
-        self,
-        timer: Callable[[], float] = time.thread_time,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._timer, self._clock = timer, clock
-        self._waiting: dict[str, deque[_Lines]] = {}
-        """By job, those that have waited longest first."""
-        self._sizes: Counter[str] = Counter()
-        """The number of lines that wait, those included that were taken in since they came."""
-        self._namespaces: dict[str, str] = {}
-        """Of the jobs that wait."""
-        self._memory: Counter[str] = Counter()
-        """By namespace, what the reads that wait take."""
-        self._begun: set[str] = set()
-        """Those of which a slice was taken in."""
-        self._spent: defaultdict[str, float] = defaultdict(float)
-        self._left_seconds = _ALL_SECONDS
-        self._last_seconds = _LAST_SECONDS
-
-    def has_room(self, namespace: str, memory: int) -> bool:
-        """Whether a read that takes so much may wait: those of one namespace take no more than they
-        leave to the others."""
-        left = _MOST_MEMORY - self._memory.total()
-        return memory <= _SMALL_READ or self._memory[namespace] + memory <= left
-
-    def begin_tick(self) -> None:
-        """Every job has its budget again."""
-        self._spent.clear()
-        self._left_seconds = _ALL_SECONDS
-        self._last_seconds = _LAST_SECONDS
-
-    def add(
-        self, job: str, lines: Iterator[None], count: int, namespace: str = "", memory: int = 0
-    ) -> None:
-        """So many lines are to be taken in after those of the same job that wait already."""
-        self._sizes[job] += count
-        self._namespaces[job] = namespace
-        self._memory[namespace] += memory
-        self._waiting.setdefault(job, deque()).append(_Lines(lines, memory))
-
-    def waits(self, job: str) -> bool:
-        """Return whether lines of this job are not taken in yet."""
-        return job in self._waiting
-
-    def take(self) -> None:
-        """Take in what the budgets allow."""
-        of_namespace = defaultdict[str, deque[str]](deque)
-        for job in sorted(self._waiting, key=self._rank):
-            of_namespace[self._namespaces[job]].append(job)
-        turns = deque(of_namespace.values())
-        while turns and self._left_seconds > 0:
-            jobs = turns.popleft()
-            job = jobs.popleft()
-            began = self._clock()
-            seconds = min(_SLICE_SECONDS, _JOB_SECONDS - self._spent[job])
-            self._spent[job] += self._take_for(job, seconds)
-            self._left_seconds -= self._clock() - began
-            if job in self._waiting and self._spent[job] < _JOB_SECONDS:
-                jobs.append(job)
-            if jobs:
-                turns.append(jobs)
-
-    def finish(self, job: str) -> None:
-        """Take in all lines of a job now; what takes too long is dropped."""
-        self._last_seconds -= self._take_for(job, max(self._last_seconds, _SLICE_SECONDS))
-        self._forget(job)
-
-    def _rank(self, job: str) -> tuple[bool, int]:
-        has_begun = job in self._begun
-        return has_begun, 0 if has_begun else self._sizes[job]
-
-    def _forget(self, job: str) -> None:
-        for read in self._waiting.pop(job, ()):
-            self._memory[self._namespaces[job]] -= read.memory
-        self._namespaces.pop(job, None)
-        self._sizes.pop(job, None)
-        self._begun.discard(job)
-
-    def _take_for(self, job: str, seconds: float) -> float:
-        """Take in lines of one job for so long; returns how long it took."""
-        began = self._timer()
-        waiting = self._waiting.pop(job, deque())  # those that are not done come last again
-        while waiting and self._timer() - began < seconds:
-            if next(waiting[0].left, _NO_MORE) is _NO_MORE:
-                self._memory[self._namespaces[job]] -= waiting.popleft().memory
-        if waiting:
-            self._waiting[job] = waiting
-            self._begun.add(job)
-        else:
-            self._forget(job)
-        return self._timer() - began
-
-
-class _Source(NamedTuple):
+class _PodLog(NamedTuple):
     """One pod's log, and where its lines go."""
 
     log: ProgressLog
-    run: Run
+    run: JobRun
     pod: Pod
 
     @property
-    def weight(self) -> int:
-        return _LEAD_WEIGHT if self.pod is self.run.pods[0] else 1
+    def leads(self) -> bool:
+        """Return whether it is its job's leading pod."""
+        return self.pod is self.run.pods[0]
+
+    @property
+    def node(self) -> str:
+        """The node that the log comes from; a pod without one counts as a node of its own."""
+        return self.pod.node or self.pod.uid
+
+    @property
+    def namespace(self) -> str:
+        """The job's namespace."""
+        return self.pod.namespace
 
 
-class _Range(NamedTuple):
-    """The part of a log that is to be read."""
+@dataclass(slots=True, eq=False)
+class _LogReading:
+    """A read that is under way, or waits to be taken in."""
 
-    since: float | None
-    last_lines: int | None
+    source: _PodLog
+    at: float
+    answer: LogRead | Refused | Exception | None = None
+    """``None`` while it is under way."""
+
+    size: int = 0
+    """Bytes that its lines take, about."""
+
+    @property
+    def rank(self) -> float:
+        """Return what is taken in first has the lowest."""
+        return self.at + self.size / _BYTES_PER_SECOND
+
+    @property
+    def namespace(self) -> str:
+        """The job's namespace."""
+        return self.source.pod.namespace
 
 
 class _Behind(NamedTuple):
-    """Where the reading of a log was when it ended at its limit for the first time in a row."""
+    """The position of a log's reading when it ended at its limit for the first time in a row."""
 
     read_at: float
     line_at: float
 
 
-class _End(NamedTuple):
-    """How many lines are read of a log that is too large, and until when."""
+class _LogEnd(NamedTuple):
+    """The number of lines that are read of a log that is too large, and until when."""
 
     lines: int
     until: float
-
-
-class _Read(NamedTuple):
-    """A read under way, and when it began."""
-
-    source: _Source
-    at: float
-    lines: Future[LogRead | Refused]
 
 
 @dataclass(slots=True)
 class _LastReads:
     """The last reads of a run that is about to end."""
 
-    pending: list[_Read]
+    reads: list[_LogReading]
     ticks: int = 0
-
-
-def _lines(read: _Read) -> Sequence[LogLine]:
-    """Return what a read has brought."""
-    answer = None if read.lines.exception() is not None else read.lines.result()
-    return answer.lines if isinstance(answer, LogRead) else ()
-
-
-def _memory(read: _Read) -> int:
-    """Bytes that its lines take, about."""
-    return sum(len(line.text) + _LINE_BYTES for line in _lines(read))
 
 
 class LogPoller:
@@ -448,44 +240,45 @@ class LogPoller:
         readers: int,
         poll_seconds: float,
         last_read_seconds: float = _LAST_READ_SECONDS,
+        timer: Callable[[], float] = time.thread_time,
     ) -> None:
-        self._logs = logs
-        self._poll_seconds = poll_seconds
-        self._most_queued = _QUEUED_PER_READER * readers
-        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="logs")
-        self._last_pool = ThreadPoolExecutor(_LAST_READERS, thread_name_prefix="last-logs")
+        """``timer`` measures the CPU time that taking lines in costs."""
+        self._logs, self._poll_seconds, self._timer = logs, poll_seconds, timer
+        self._readers = readers
+        self.pool = ThreadPoolExecutor(readers, thread_name_prefix="logs")
+        """The readers, which others may use for single reads."""
         self._changed = Condition()
-        """Guards what the readers change: the five that follow."""
-        self._throttle = NodeThrottle(readers, poll_seconds)
-        self._queue: deque[tuple[_Source, _Range]] = deque()
+        """Guards what the readers change: the six that follow."""
+        self._queue: deque[_PodLog] = deque()
         """What is to be read next."""
         self._read_at: dict[str, float] = {}
-        """By a pod's UID, when its last read began."""
-        self._under_way: dict[str, _Read] = {}
-        self._done: list[_Read] = []
-        self._begun: set[str] = set()
-        """The UIDs of pods of which a read began since the last poll."""
-        self._is_closed = False
-        self._intake = LineIntake()
+        """When the last read of each pod began, by its UID."""
+        self._under_way: list[_LogReading] = []
+        self._done: list[_LogReading] = []
+        self._silent_until: dict[str, float] = {}
+        """Until when a node is not asked that did not answer last, by its name."""
+        self._sizes = Counter[str]()
+        """What the reads that wait take, by namespace."""
+        self._waiting: list[_LogReading] = []
+        """What was read and is not taken in yet."""
         self._behind: dict[str, _Behind] = {}
-        """By a pod's UID; likewise ``_ends``."""
-        self._ends: dict[str, _End] = {}
-        self._polled: tuple[tuple[ProgressLog, Run], ...] = ()
-        self._running: dict[str, _Source] = {}
-        self._leading: list[str] = []
-        """The UIDs of the running pods that lead."""
-        self._known_since: dict[str, float] = {}
+        """The logs that are read behind, by their pods' UIDs; likewise ``_ends``."""
+        self._ends: dict[str, _LogEnd] = {}
+        self._polled: tuple[tuple[ProgressLog, JobRun], ...] = ()
+        self._running: dict[str, _PodLog] = {}
+        self._leading_since: dict[str, float] = {}
+        """Since when the leading pods have been known to run."""
         self._uids: dict[tuple[str, str], str] = {}
-        """By namespace and name, the UID of the pod that has it now."""
-        self._ended: dict[str, tuple[_Source, float]] = {}
+        """The UID of the pod that has a namespace and name now."""
+        self._ended: dict[str, tuple[_PodLog, float]] = {}
         self._last: dict[str, _LastReads] = {}
-        self._hanging: list[_Read] = []
         self._last_read_seconds = self._last_seconds_left = last_read_seconds
-        self._now = _NEVER
+        self._take_seconds_left = _TAKE_SECONDS
+        self._now = -math.inf
 
     def poll(
         self,
-        runs: Iterable[tuple[ProgressLog, Run]],
+        runs: Iterable[tuple[ProgressLog, JobRun]],
         now: float,
         *,
         timeout_seconds: float,
@@ -497,44 +290,38 @@ class LogPoller:
         taken in at a later poll. ``awaited`` are the names of runs that wait for a checkpoint.
         """
         self._last_seconds_left = self._last_read_seconds
+        self._take_seconds_left = _TAKE_SECONDS
         polled = tuple(runs)
         with self._changed:
             self._now = now
-            if self._ended or self._last or self._hanging or not _are_same(polled, self._polled):
+            if self._ended or not _are_same(polled, self._polled):
                 self._polled = polled
                 self._update_sources(
-                    {pod.uid: _Source(log, run, pod) for log, run in polled for pod in run.read}
+                    {pod.uid: _PodLog(log, run, pod) for log, run in polled for pod in run.read}
                 )
-        self._intake.begin_tick()
-        self._take_done()
+        self._take_in()
         with self._changed:
-            self._throttle.begin_poll()
-            self._begun.clear()
-            self._queue = deque((source, self._range_of(source)) for source in self._due(awaited))
+            self._queue = deque(self._due(awaited))
             self._begin()
         until = time.monotonic() + timeout_seconds
         while self._wait_for_answer(until):
-            self._take_done()
+            self._take_in()
 
     def lag_seconds(self, now: float) -> float:
-        """How long ago the leading pod was read that has waited longest; 0 while there is none."""
+        """Seconds since the leading pod was read that has waited longest; 0 without one."""
         with self._changed:
-            seen = [
-                self._read_at.get(uid, self._known_since.get(uid, now)) for uid in self._leading
-            ]
+            seen = [self._read_at.get(uid, since) for uid, since in self._leading_since.items()]
         return max((now - at for at in seen), default=0.0)
 
     def close(self) -> None:
         """End the readers."""
         with self._changed:
-            self._is_closed = True
             self._queue.clear()
-        for pool in (self._pool, self._last_pool):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self.pool.shutdown(wait=False, cancel_futures=True)
 
     # --- what is to be read
 
-    def _update_sources(self, running: dict[str, _Source]) -> None:
+    def _update_sources(self, running: dict[str, _PodLog]) -> None:
         """Note which pods run and which have ended.
 
         A pod whose name another one has by now is dropped: the API server reads that one's log.
@@ -542,129 +329,151 @@ class LogPoller:
         for uid, source in self._running.items():
             if uid not in running:
                 self._ended[uid] = (source, self._now)
-        self._uids = {(pod.namespace, pod.name): uid for uid, (_, _, pod) in running.items()}
+        self._uids = {(each.namespace, each.pod.name): uid for uid, each in running.items()}
         self._ended = {
             uid: (source, ended_at)
             for uid, (source, ended_at) in self._ended.items()
             if uid not in running
-            and (source.pod.namespace, source.pod.name) not in self._uids
+            and (source.namespace, source.pod.name) not in self._uids
             and self._now - ended_at <= _ENDED_SECONDS
         }
         self._running = running
-        self._leading = [uid for uid, source in running.items() if source.weight > 1]
-        self._known_since = {uid: self._known_since.get(uid, self._now) for uid in running}
-        ended = (source for source, _ in self._ended.values())
-        self._throttle.forget_all_but([source.pod for source in (*running.values(), *ended)])
+        leading = [uid for uid, source in running.items() if source.leads]
+        self._leading_since = {uid: self._leading_since.get(uid, self._now) for uid in leading}
         self._read_at = {uid: at for uid, at in self._read_at.items() if uid in running}
         self._behind = {uid: each for uid, each in self._behind.items() if uid in running}
         self._ends = {uid: end for uid, end in self._ends.items() if uid in running}
-        names = {source.run.name for source in running.values()}
-        for name in [name for name in self._last if name not in names]:
-            self._hanging += self._last.pop(name).pending
-        self._hanging = [read for read in self._hanging if not read.lines.done()]
+        runs = {source.run.name for source in running.values()}
+        self._last = {name: last for name, last in self._last.items() if name in runs}
+        self._silent_until = {
+            node: until for node, until in self._silent_until.items() if until > self._now
+        }
 
-    def _due(self, awaited: Collection[str]) -> list[_Source]:
+    def _due(self, awaited: Collection[str]) -> list[_PodLog]:
         """Return what is to be read, in order; not more than the readers may get to."""
-        ended = [
-            source
-            for uid, (source, _) in self._ended.items()
-            if uid not in self._under_way and not self._intake.waits(source.run.name)
-        ]
+        known = (*self._under_way, *self._done, *self._waiting)
+        busy = {read.source.run.name for read in (*self._done, *self._waiting)}
+        busy |= {read.source.pod.uid for read in known}
+
+        def is_busy(source: _PodLog) -> bool:
+            return source.pod.uid in busy or source.run.name in busy
+
         due_at = self._now - self._poll_seconds
         waiting = [
-            (source.run.name not in awaited, source.weight * (read_at - self._now), number)
+            (
+                source.run.name not in awaited,
+                (_LEAD_WEIGHT if source.leads else 1) * (read_at - self._now),
+                number,
+            )
             for number, (uid, source) in enumerate(self._running.items())
-            if uid not in self._under_way
-            and (read_at := self._read_at.get(uid, _NEVER)) <= due_at
-            and not self._intake.waits(source.run.name)
+            if (read_at := self._read_at.get(uid, -math.inf)) <= due_at and not is_busy(source)
         ]
         sources = list(self._running.values())
-        first = nsmallest(self._most_queued, waiting)
+        first = nsmallest(_QUEUED_PER_READER * self._readers, waiting)
+        ended = [source for source, _ in self._ended.values() if not is_busy(source)]
         return ended + [sources[number] for *_, number in first]
 
-    def _range_of(self, source: _Source) -> _Range:
-        uid, since = source.pod.uid, source.log.next_since(source.pod.name)
-        end = self._ends.get(uid)
-        if end is None:
-            return _Range(since, None)
-        if self._now >= end.until:
-            del self._ends[uid]
-            return _Range(since, None)
-        return _Range(since, end.lines)
+    def _range_of(self, source: _PodLog) -> tuple[float | None, int | None]:
+        """Since when a log is to be read, and how many of the last lines; ``None``: all."""
+        end = self._ends.get(source.pod.uid)
+        if end is not None and self._now >= end.until:
+            del self._ends[source.pod.uid]
+            end = None
+        return source.log.next_since(source.pod.name), None if end is None else end.lines
 
-    # --- reading
+    # --- reading; with the lock held
+
+    def _may_ask(self, node: str) -> bool:
+        """Return whether a read on a node may begin now."""
+        there = [read.at for read in self._under_way if read.source.node == node]
+        is_slow = bool(there) and min(there) < self._now
+        most = 1 if node in self._silent_until else _MOST_READS_PER_NODE
+        return not is_slow and len(there) < most and not self._is_silent(node)
+
+    def _has_room(self, namespace: str) -> bool:
+        return self._sizes[namespace] <= _MOST_BYTES - self._sizes.total()
+
+    def _is_silent(self, node: str) -> bool:
+        return self._now < self._silent_until.get(node, -math.inf)
 
     def _begin(self) -> None:
-        """Begin the reads of the queue that may begin; with the lock held."""
-        held_back: list[tuple[_Source, _Range]] = []
-        while self._queue and not self._throttle.all_taken and not self._is_closed:
-            source, part = self._queue.popleft()
-            pod = source.pod
-            if self._throttle.is_backing_off(pod, self._now):
-                continue
-            if not self._throttle.may_begin(pod):
-                held_back.append((source, part))
-                continue
-            self._throttle.began(pod)
-            self._ended.pop(pod.uid, None)
-            self._read_at[pod.uid] = self._now
-            self._begun.add(pod.uid)
-            self._under_way[pod.uid] = read = _Read(source, self._now, Future())
-            self._pool.submit(self._read_one, read, part)
+        """Begin the reads of the queue that may begin."""
+        held_back = deque[_PodLog]()
+        while self._queue and len(self._under_way) < self._readers:
+            source = self._queue.popleft()
+            if self._may_ask(source.node) and self._has_room(source.namespace):
+                self._submit(source)
+            elif not self._is_silent(source.node) and self._has_room(source.namespace):
+                held_back.append(source)
         self._queue.extendleft(reversed(held_back))
 
-    def _read_one(self, read: _Read, part: _Range) -> None:
-        """In a reader's thread: read one log, then begin what is next."""
-        pod = read.source.pod
-        answer: LogRead | Refused | None = None
+    def _submit(self, source: _PodLog) -> _LogReading:
+        since, last_lines = self._range_of(source)
+        self._ended.pop(source.pod.uid, None)
+        self._read_at[source.pod.uid] = self._now
+        reading = _LogReading(source, self._now)
+        self._under_way.append(reading)
+        self.pool.submit(self._read, reading, since, last_lines)
+        return reading
+
+    def _read(self, reading: _LogReading, since: float | None, last_lines: int | None) -> None:
+        """Read one log in a reader's thread, then begin what is next."""
+        source = reading.source
+        answer: LogRead | Refused | Exception
         try:
-            answer = self._logs.read(pod, since=part.since, last_lines=part.last_lines)
-            read.lines.set_result(answer)
+            answer = self._logs.read(source.pod, since=since, last_lines=last_lines)
         except Exception as problem:  # noqa: BLE001 - logged where the read is taken in
-            read.lines.set_exception(problem)
+            answer = problem
         with self._changed:
-            self._throttle.ended(pod)
+            self._under_way.remove(reading)
             if isinstance(answer, Refused) and answer.kind in _NO_ANSWER:
-                self._throttle.failed(pod, self._now)
-            else:
-                self._throttle.answered(pod)
-            self._done.append(read)
+                silent_seconds = _SILENT_POLLS * self._poll_seconds
+                self._silent_until[source.node] = self._now + silent_seconds
+            if isinstance(answer, LogRead):
+                self._silent_until.pop(source.node, None)
+                reading.size = sum(len(line.text) + _LINE_BYTES for line in answer.lines)
+            reading.answer = answer
+            self._sizes[source.namespace] += reading.size
+            self._done.append(reading)
             self._begin()
             self._changed.notify_all()
 
     def _wait_for_answer(self, until: float) -> bool:
-        """Wait for a read of this poll on a node that answers; false when there is none to wait
-        for, or time is up."""
+        """Wait for a read of this poll on a node that answers; false where none is awaited."""
         with self._changed:
             left_seconds = until - time.monotonic()
             if not self._done and left_seconds > 0:
-                reads = (self._under_way[uid] for uid in self._begun if uid in self._under_way)
-                if all(self._throttle.is_silent(_node_of(read.source.pod)) for read in reads):
+                reads = (read for read in self._under_way if read.at == self._now)
+                if all(self._is_silent(read.source.node) for read in reads):
                     return False
                 self._changed.wait(left_seconds)
             return left_seconds > 0
 
-    def _take_done(self) -> None:
-        """Hand what was read to the logs' jobs."""
+    # --- what was read
+
+    def _take_in(self) -> None:
+        """Hand what was read to the jobs' logs, while time is left."""
         with self._changed:
-            done, self._done = self._done, []
-            for read in done:
-                self._under_way.pop(read.source.pod.uid, None)
-        for read in done:
-            pod = read.source.pod
-            is_current = self._uids.get((pod.namespace, pod.name), pod.uid) == pod.uid
-            # A large one for which there is no room in memory is dropped, and its log is read again
-            # at a later poll.
-            if is_current and self._intake.has_room(pod.namespace, _memory(read)):
-                self._add(read)
-        self._intake.take()
+            self._waiting += self._done
+            self._done = []
+        waiting, self._waiting = sorted(self._waiting, key=attrgetter("rank")), []
+        for reading in alternating(waiting, attrgetter("namespace")):
+            if self._take_seconds_left > 0:
+                self._take(reading)
+            else:
+                self._waiting.append(reading)
 
-    def _add(self, read: _Read) -> None:
-        name, namespace = read.source.run.name, read.source.pod.namespace
-        self._intake.add(name, self._lines_of(read), len(_lines(read)), namespace, _memory(read))
+    def _take_in_of(self, run: JobRun) -> None:
+        """Hand what was read of one run to its job's log, however long it takes."""
+        with self._changed:
+            found, self._done = [*self._waiting, *self._done], []
+        self._waiting = [each for each in found if each.source.run.name != run.name]
+        for reading in found:
+            if reading.source.run.name == run.name:
+                self._take(reading)
 
-    def read_now(self, log: ProgressLog, run: Run) -> bool:
-        """Read a run's logs at once, apart from the queue: its pods are about to be deleted, and
+    def read_now(self, log: ProgressLog, run: JobRun) -> bool:
+        """Read a run's logs at once, before all others: its pods are about to be deleted, and
         their logs with them.
 
         To be called at each tick until it returns true: all was read, or waited for long enough.
@@ -673,65 +482,61 @@ class LogPoller:
         """
         last = self._last.get(run.name)
         if last is None:
-            self._intake.finish(run.name)
-            last = self._last[run.name] = _LastReads(self._begin_last(log, run))
+            self._take_in_of(run)
+            with self._changed:
+                others = (each for last in self._last.values() for each in last.reads)
+                hanging = {each.source.node for each in others if each.answer is None}
+                sources = [_PodLog(log, run, pod) for pod in run.read]
+                asked = [
+                    each
+                    for each in sources
+                    if each.node not in hanging and self._may_ask(each.node)
+                ]
+                last = self._last[run.name] = _LastReads([self._submit(each) for each in asked])
         began = time.monotonic()
-        wait([read.lines for read in last.pending], max(self._last_seconds_left, 0.0))
+        with self._changed:
+            reads = last.reads
+            is_done = self._changed.wait_for(
+                lambda: all(read.answer is not None for read in reads),
+                max(self._last_seconds_left, 0.0),
+            )
         self._last_seconds_left -= time.monotonic() - began
-        for read in [read for read in last.pending if read.lines.done()]:
-            last.pending.remove(read)
-            self._add(read)
-        self._intake.finish(run.name)
+        self._take_in_of(run)
         last.ticks += 1
-        if last.pending and last.ticks < _LAST_READ_TICKS:
+        if not is_done and last.ticks < _LAST_READ_TICKS:
             return False
-        self._hanging += last.pending
         del self._last[run.name]
         return True
 
-    def _begin_last(self, log: ProgressLog, run: Run) -> list[_Read]:
-        pending = [read for last in self._last.values() for read in last.pending]
-        pending += [read for read in self._hanging if not read.lines.done()]
-        hanging = {_node_of(read.source.pod) for read in pending}
-        with self._changed:
-            asked = [
-                pod
-                for pod in run.read
-                if _node_of(pod) not in hanging and not self._throttle.is_silent(_node_of(pod))
-            ]
-        return [self._submit_last(_Source(log, run, pod)) for pod in asked]
-
-    def _submit_last(self, source: _Source) -> _Read:
-        since, last_lines = self._range_of(source)
-        lines = self._last_pool.submit(
-            self._logs.read, source.pod, since=since, last_lines=last_lines
-        )
-        return _Read(source, self._now, lines)
-
-    def _lines_of(self, read: _Read) -> Iterator[None]:
-        """Takes in what was read, one line at each step."""
-        log, run, pod = read.source
+    def _take(self, reading: _LogReading) -> None:
+        """Take in one read, unless its pod's name is another one's by now."""
+        began, answer, (log, run, pod) = self._timer(), reading.answer, reading.source
         try:
-            answer = read.lines.result()
+            if isinstance(answer, Exception):
+                raise answer
+            if self._uids.get((pod.namespace, pod.name), pod.uid) != pod.uid:
+                return
             if isinstance(answer, Refused):
                 _LOG.debug("%s", answer)
                 if answer.kind is ErrorKind.FORBIDDEN:
                     log.refused(_FORBIDDEN.format(pod.namespace))
-                return
-            if self._is_followed(read, answer) and pod.replica is not None:
+            elif answer is not None and self._is_followed(reading, answer) and pod.replica:
                 cut = answer.truncated, answer.skipped
-                look = PodRun(run.name, run.node_kind, read.at, *cut, run.servers)
-                replica = pod.replica
-                yield from log.observing(
-                    pod.name, replica.role, replica.index, run.counts, answer.lines, look
-                )
+                look = PodRun(run.name, run.node_kind, reading.at, *cut, run.servers)
+                role, index = pod.replica.role, pod.replica.index
+                for _ in log.observing(pod.name, role, index, run.counts, answer.lines, look):
+                    pass
         except Exception:  # noqa: BLE001 - logged with its trace; the other logs are read all the same
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)
+        finally:
+            self._take_seconds_left -= self._timer() - began
+            with self._changed:
+                self._sizes[pod.namespace] -= reading.size
 
-    def _is_followed(self, read: _Read, answer: LogRead) -> bool:
+    def _is_followed(self, reading: _LogReading, answer: LogRead) -> bool:
         """Note whether there is more to be read; false where the log prints more than can be: its
         end is read next, instead of these lines."""
-        uid = read.source.pod.uid
+        uid = reading.source.pod.uid
         if not answer.truncated:
             self._behind.pop(uid, None)
             return True
@@ -744,12 +549,22 @@ class LogPoller:
         if not answer.lines:
             return True
         line_at = answer.lines[-1].at
-        began = self._behind.setdefault(uid, _Behind(read.at, line_at))
-        elapsed_seconds = read.at - began.read_at
+        began = self._behind.setdefault(uid, _Behind(reading.at, line_at))
+        elapsed_seconds = reading.at - began.read_at
         if elapsed_seconds < _BEHIND_SECONDS or line_at - began.line_at >= elapsed_seconds:
             return True
         del self._behind[uid]
-        size = fmean(len(line.text) for line in answer.lines) + _STAMP_BYTES
+        size = fmean(len(line.text) + _LINE_BYTES for line in answer.lines)
         lines = max(min(_END_LINES, int(_END_BYTES / size)), 1)
-        self._ends[uid] = _End(lines, self._now + _END_SECONDS)
+        self._ends[uid] = _LogEnd(lines, self._now + _END_SECONDS)
         return False
+
+
+def _are_same(
+    runs: Sequence[tuple[ProgressLog, JobRun]], before: Sequence[tuple[ProgressLog, JobRun]]
+) -> bool:
+    """Return whether these are the very same runs, as between most polls."""
+    return len(runs) == len(before) and all(
+        run is run_before and log is log_before
+        for (log, run), (log_before, run_before) in zip(runs, before, strict=True)
+    )

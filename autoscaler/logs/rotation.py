@@ -9,7 +9,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -24,12 +24,10 @@ from optimus.progress.types import LogLine, LogRead
 _LOG = logging.getLogger(__name__)
 
 READ_BYTES: Final = 64 * 1024
-"""Of one read: some 600 lines."""
+"""The limit of one read: some 600 lines."""
 
-_READERS: Final = 2
 _MOST_READS: Final = 4
-"""Maximum number of reads under way. What is read is taken in at the next tick: no more begin in
-one tick."""
+"""Maximum number of reads under way, and so of those that begin in one tick."""
 
 _TAKE_SECONDS: Final = 0.1
 """CPU time after which no further read is taken in in one tick."""
@@ -50,14 +48,14 @@ class _Process(NamedTuple):
 
 @dataclass(slots=True)
 class _Round:
-    """Where the reading of one job is."""
+    """The state of the reading of one job."""
 
     began_at: float = float("-inf")
     pending: deque[Pod] = field(default_factory=deque)
     speeds: dict[_Process, WorkerSpeeds] = field(default_factory=dict)
 
 
-class _Read(NamedTuple):
+class _WorkerRead(NamedTuple):
     job_uid: str
     speeds: WorkerSpeeds
     at: float
@@ -71,13 +69,13 @@ class WorkerRotation:
         self,
         logs: PodLogs,
         config: StragglerConfig,
+        readers: Executor,
         timer: Callable[[], float] = time.thread_time,
     ) -> None:
-        self._logs, self.config, self._timer = logs, config, timer
-        self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="worker-logs")
+        self._logs, self.config, self._readers, self._timer = logs, config, readers, timer
         self._rounds: dict[str, _Round] = {}
         self._order: deque[str] = deque()
-        self._under_way: list[_Read] = []
+        self._under_way: list[_WorkerRead] = []
 
     def step(
         self, jobs: Mapping[str, LogFormatOptions], pods_of: PodsOf, now: float
@@ -113,10 +111,6 @@ class WorkerRotation:
             and (log := speeds.get(_process(pod))) is not None
         ]
 
-    def close(self) -> None:
-        """End the readers."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
     def _follow(self, jobs: Collection[str]) -> None:
         for job_uid in self._rounds.keys() - set(jobs):
             del self._rounds[job_uid]
@@ -137,8 +131,8 @@ class WorkerRotation:
         speeds.read_until = max(speeds.read_until, now - _BEHIND_WINDOWS * window_seconds)
         if speeds.read_until >= now:
             return  # it is still warming up
-        answer = self._pool.submit(self._logs.read, pod, since=speeds.read_until)
-        self._under_way.append(_Read(job_uid, speeds, now, answer))
+        answer = self._readers.submit(self._logs.read, pod, since=speeds.read_until)
+        self._under_way.append(_WorkerRead(job_uid, speeds, now, answer))
 
     @staticmethod
     def _forget_all_but(known: _Round) -> None:
@@ -155,7 +149,7 @@ class WorkerRotation:
                 break  # the next tick goes on
         return complete
 
-    def _take(self, read: _Read, jobs: Mapping[str, LogFormatOptions]) -> bool:
+    def _take(self, read: _WorkerRead, jobs: Mapping[str, LogFormatOptions]) -> bool:
         """Take in one read; returns whether a window is complete."""
         lines, truncated = list[LogLine](), False
         try:

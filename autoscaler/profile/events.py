@@ -1,7 +1,7 @@
 """Events on jobs: for each reason, when it is told and in which sentence.
 
 ``_OF_STATE`` holds what shows in a job's state, ``_OF_RESCALES`` what happens in a rescale; what is
-seen elsewhere is told by ``JobEvents.emit_once``.
+seen elsewhere is told by ``EventRecorder.emit_once``.
 """
 
 import logging
@@ -11,17 +11,15 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from cachetools import TTLCache
 
-from autoscaler.jobs.state import BlockReason, JobState
+from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.metrics import Metrics
 from autoscaler.profile.status import deadline_text, declared_end
-from optimus.jobs import NO_COUNTS, AtTarget, LossGoal, RescaleRule, goal_text
+from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, goal_text
 from optimus.kube.contract import Annotation
 from optimus.kube.events import EventType, Subject
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
-from optimus.models.forecast import goal_from_earlier
-from optimus.models.prior import samples_of
 from optimus.progress.types import RunStart
 from optimus.rescale.words import End, Notice, Notify, Outcome, PauseReason
 
@@ -38,7 +36,7 @@ _NORMAL: Final = frozenset(
         *("Rescaling", "Rescaled", "Resumed", "RescaleEnded", "Paused", "SuspendedAtTarget"),
         *("Preempted", "Preempting", "LimitsCarriedOver", "SavesOnStop", "Recommended"),
         *("QuotaReached", "KindReleased", "GoalMet", "Ended"),
-        *("EarlierRunsDropped", "EarlierRunsUsed"),
+        *("EarlierRunsDropped"),
     }
 )
 """Reasons of Events that are no warnings."""
@@ -74,7 +72,7 @@ class JobEvent(NamedTuple):
 class _View(NamedTuple):
     """One job in this tick, and what its profile shows."""
 
-    state: JobState
+    state: TrackedJob
     status: ProfileStatus
     at: float
 
@@ -127,25 +125,7 @@ def _earlier_runs_dropped(view: _View) -> str:
     return f"{record.differs}; earlier runs are not used any more, {then}"
 
 
-def _earlier_runs_used(view: _View) -> str:
-    state, earlier = view.state, view.state.forecasts.earlier
-    runs, samples = len(earlier.earlier), samples_of(earlier.earlier)
-    counts = len({sample.counts for sample in samples})
-    of_runs = f"{runs} earlier run{'s' if runs != 1 else ''} of workload {state.job.workload}"
-    parts = [f"from {of_runs}: {len(samples)} speed samples at {counts} pairs of counts"]
-    goal = state.job.goal
-    if isinstance(goal, LossGoal):
-        expected = goal_from_earlier(state.progress(view.at), goal)
-        if expected is not None:
-            (time_to_goal, unit) = expected
-            low, high = time_to_goal.low, time_to_goal.high
-            parts.append(f"its goal is expected after {low:.4g} to {high:.4g} {unit}")
-    if earlier.speed_is_known:
-        parts.append("its speed is not profiled")
-    return "; ".join(parts)
-
-
-class _Row(NamedTuple):
+class _EventRow(NamedTuple):
     """When an Event of a reason is put on a job, and what it says."""
 
     when: Callable[[_View], object]
@@ -154,13 +134,12 @@ class _Row(NamedTuple):
     sentence: Callable[[_View], str]
 
 
-_OF_STATE: Final[dict[str, _Row]] = {
-    "Failing": _Row(_failing, lambda view: str(view.state.failure)),
-    "LogNotUnderstood": _Row(
-        lambda view: view.status.complaint,
-        lambda view: view.status.complaint,
+_OF_STATE: Final[dict[str, _EventRow]] = {
+    "Failing": _EventRow(_failing, lambda view: str(view.state.failure)),
+    "LogNotUnderstood": _EventRow(
+        lambda view: view.status.complaint, lambda view: view.status.complaint
     ),
-    "LogTooLarge": _Row(
+    "LogTooLarge": _EventRow(
         lambda view: view.state.progress(view.at).is_too_large,
         lambda _: (
             "a pod prints more than can be read: every few seconds the last lines of its log are"
@@ -168,54 +147,48 @@ _OF_STATE: Final[dict[str, _Row]] = {
             " one for every tenth step"
         ),
     ),
-    "Recommended": _Row(
-        _recommended,
-        lambda view: str(view.state.decision and view.state.decision.recommended),
+    "Recommended": _EventRow(
+        _recommended, lambda view: str(view.state.decision and view.state.decision.recommended)
     ),
-    "QuotaReached": _Row(
+    "QuotaReached": _EventRow(
         lambda view: view.state.decision and view.state.decision.limited_by,
         lambda view: view.state.decision.reason if view.state.decision else "",
     ),
-    "KindReleased": _Row(
+    "KindReleased": _EventRow(
         lambda view: view.state.released,
         lambda view: f"{view.state.released}: it may go to any that fit",
     ),
-    "DeadlineAtRisk": _Row(_deadline_at_risk, lambda view: deadline_text(view.state)),
-    "GoalUnlikely": _Row(
+    "DeadlineAtRisk": _EventRow(_deadline_at_risk, lambda view: deadline_text(view.state)),
+    "GoalUnlikely": _EventRow(
         lambda view: bool(view.state.shown_forecast and view.state.shown_forecast.unlikely),
         lambda view: f"{declared_end(view.state)}; until then it is treated as any job",
     ),
-    "GoalMet": _Row(
+    "GoalMet": _EventRow(
         _goal_met,
         lambda view: (
             f"{goal_text(view.state.job.goal)} is met: it continues; with {Annotation.AT_TARGET}"
             " suspend or complete its capacity would be free now"
         ),
     ),
-    "ReplicasChanged": _Row(_replicas_changed, _replicas_changed),
-    "NotMoved": _Row(
+    "ReplicasChanged": _EventRow(_replicas_changed, _replicas_changed),
+    "NotMoved": _EventRow(
         lambda view: view.state.blocks.text(BlockReason.BRAKED),
         lambda view: (
-            f"{view.state.blocks.text(BlockReason.BRAKED)}; counts are only recommended now;"
-            " once the cause is found, delete the TrainingProfiles of those jobs to let"
-            " Optimus go on"
+            f"{view.state.blocks.text(BlockReason.BRAKED)}; counts are only recommended"
+            f" {BlockReason.BRAKED.value}"
         ),
     ),
-    "Ended": _Row(
+    "Ended": _EventRow(
         lambda view: (
             view.state.training_job.outcome and view.status.books and view.status.books.text
         ),
         lambda view: f"ended {view.status.books.text}" if view.status.books else "",
     ),
-    "EarlierRunsDropped": _Row(lambda view: view.state.record.differs, _earlier_runs_dropped),
-    "EarlierRunsUsed": _Row(
-        lambda view: bool(view.state.forecasts.earlier.earlier) and not view.state.record.differs,
-        _earlier_runs_used,
-    ),
+    "EarlierRunsDropped": _EventRow(lambda view: view.state.record.differs, _earlier_runs_dropped),
 }
 
 
-class JobEvents:
+class EventRecorder:
     """Puts Events on jobs; ``timer`` times the back-off after a refusal."""
 
     def __init__(
@@ -228,7 +201,7 @@ class JobEvents:
             MOST_REFUSED, REFUSED_SECONDS, timer=timer
         )
 
-    def report(self, state: JobState, status: ProfileStatus, now: float) -> None:
+    def report(self, state: TrackedJob, status: ProfileStatus, now: float) -> None:
         """Tell what is new of a job, by its state and by what its profile should show."""
         view = _View(state, status, now)
         for reason, row in _OF_STATE.items():
@@ -280,7 +253,7 @@ class JobEvents:
         _LOG.warning("%s", outcome)
 
     def rescale_ended(
-        self, state: JobState, end: End, start: RunStart | None, *, trusted: bool
+        self, state: TrackedJob, end: End, start: RunStart | None, *, trusted: bool
     ) -> None:
         """Count how a rescale ended, and tell it on the job.
 
@@ -310,7 +283,7 @@ class JobEvents:
 # --- stops: whether a job saves, and how long its pods take to end
 
 
-def _saving_event(state: JobState, start: RunStart | None, *, trusted: bool) -> JobEvent | None:
+def _saving_event(state: TrackedJob, start: RunStart | None, *, trusted: bool) -> JobEvent | None:
     if state.saves_on_stop and not trusted:
         message = (
             "two stops in a row lost no training: it saves when it is stopped. From now on it is"

@@ -1,4 +1,4 @@
-"""What the profile of a job shows: its phase, its conditions and why it was decided so."""
+"""Makes what a job's profile shows: its phase, its conditions and the reason of its decision."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -8,16 +8,12 @@ from typing import Final, NamedTuple
 
 from autoscaler.jobs.forecasts import Forecasts
 from autoscaler.jobs.gang import JobPods
-from autoscaler.jobs.state import BlockReason, JobState
+from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.jobs.stored import Shown
 from optimus import lifecycle
 from optimus.errors import NotReady
 from optimus.interval.classify import Decision, why_suspended
-from optimus.jobs import (
-    LossGoal,
-    TargetMetric,
-    goal_text,
-)
+from optimus.jobs import LossGoal, TargetMetric, goal_text
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import PHASES, pack_rescale
 from optimus.kube.profiles import (
@@ -39,7 +35,7 @@ from optimus.rescale.words import PauseReason, Step
 from optimus.times import duration
 
 
-def status_of(state: JobState, now: float) -> ProfileStatus:
+def status_of(state: TrackedJob, now: float) -> ProfileStatus:
     """Return what the profile of a managed job shows at ``now``, without the saved state.
 
     The same object as before where nothing has changed: it is asked for at every tick."""
@@ -55,7 +51,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
 
 
 _NOT_SHOWN: Final = {
-    JobState: {
+    TrackedJob: {
         "log": "its progress is looked at",
         "rescale": "its record is looked at; the rest changes from tick to tick",
         "profile": "what is stored, and what is made",
@@ -75,21 +71,21 @@ _NOT_SHOWN: Final = {
 _shown_fields: Final = attrgetter(
     *(
         part + each.name
-        for part, of in (("", JobState), ("gang.", JobPods), ("forecasts.", Forecasts))
+        for part, of in (("", TrackedJob), ("gang.", JobPods), ("forecasts.", Forecasts))
         for each in fields(of)
         if each.name not in _NOT_SHOWN[of]
     )
 )
 
 
-def _status_inputs(state: JobState, progress: TrainingProgress) -> tuple[object, ...]:
+def _status_inputs(state: TrackedJob, progress: TrainingProgress) -> tuple[object, ...]:
     """All that a status is made of. Each value is immutable."""
     rescale = state.rescale
     moving = (None, False) if rescale is None else (rescale.record, rescale.needs_checkpoint)
     return progress, state.gang.run is None, *moving, *_shown_fields(state)
 
 
-def _status_of(state: JobState, progress: TrainingProgress, now: float) -> ProfileStatus:
+def _status_of(state: TrackedJob, progress: TrainingProgress, now: float) -> ProfileStatus:
     forecast = state.shown_forecast
     target, record = state.rescaling_to, state.record
     saved_at, phase, goal = progress.checkpoint_at, phase_of(state), goal_text(state.job.goal)
@@ -143,8 +139,8 @@ _TRAINS: Final = frozenset(
 _ENDED: Final = frozenset({Phase.COMPLETED, Phase.FAILED})
 
 
-class _Found(NamedTuple):
-    """What a condition should say."""
+class _Finding(NamedTuple):
+    """A condition as it should be now."""
 
     status: Truth
     reason: str
@@ -152,7 +148,7 @@ class _Found(NamedTuple):
 
 
 def _conditions_of(
-    state: JobState,
+    state: TrackedJob,
     progress: TrainingProgress,
     phase: Phase,
     before: Sequence[Condition],
@@ -176,12 +172,12 @@ def unmanaged_conditions(
 ) -> tuple[Condition, ...]:
     """The conditions of a job that is left alone: nothing is known of it."""
     known = {each.type: each for each in before}
-    found = _Found(Truth.UNKNOWN, Phase.LEFT_ALONE.value, why)
+    found = _Finding(Truth.UNKNOWN, Phase.LEFT_ALONE.value, why)
     return tuple(_merged(dict.fromkeys(ConditionType, found), known, now))
 
 
 def _merged(
-    found: dict[ConditionType, _Found], known: dict[ConditionType, Condition], now: float
+    found: dict[ConditionType, _Finding], known: dict[ConditionType, Condition], now: float
 ) -> Iterator[Condition]:
     for name, (status, reason, message) in found.items():
         before = known.get(name)
@@ -190,45 +186,47 @@ def _merged(
         yield Condition(name, status, reason, message, since)
 
 
-def _forecast(state: JobState, before: Condition | None) -> _Found:
+def _forecast(state: TrackedJob, before: Condition | None) -> _Finding:
     forecast = state.shown_forecast
     if forecast is not None:
         if forecast.goal_met:
-            return _Found(Truth.TRUE, "GoalMet", "nothing remains: its goal is met")
+            return _Finding(Truth.TRUE, "GoalMet", "nothing remains: its goal is met")
         if forecast.unlikely:
             message = f"{forecast.unlikely}; remainingSeconds is the time to its declared end"
-            return _Found(Truth.TRUE, "GoalUnlikely", message)
+            return _Finding(Truth.TRUE, "GoalUnlikely", message)
         is_earlier = forecast.curve is None and forecast.earlier_runs > 0
         reason = "FromEarlierRuns" if is_earlier else "FromTraining"
-        return _Found(Truth.TRUE, reason, "its remaining time is predicted: remainingSeconds")
+        return _Finding(Truth.TRUE, reason, "its remaining time is predicted: remainingSeconds")
     if isinstance(state.forecasts.current, NotReady):
-        return _Found(Truth.FALSE, "NotReady", str(state.forecasts.current))
-    return _kept(before) or _Found(Truth.UNKNOWN, "NotDecided", "no interval has decided on it yet")
+        return _Finding(Truth.FALSE, "NotReady", str(state.forecasts.current))
+    return _kept(before) or _Finding(
+        Truth.UNKNOWN, "NotDecided", "no interval has decided on it yet"
+    )
 
 
-def _placed(state: JobState, phase: Phase) -> _Found:
+def _placed(state: TrackedJob, phase: Phase) -> _Finding:
     if state.gang.is_placed and phase not in _ENDED:
-        return _Found(Truth.TRUE, "AllPodsPlaced", "all its pods have nodes")
+        return _Finding(Truth.TRUE, "AllPodsPlaced", "all its pods have nodes")
     if phase is Phase.WAITING:
-        return _Found(
+        return _Finding(
             Truth.FALSE,
             phase.value,
             state.blocks.text(BlockReason.NO_NODES) or "not all its pods have nodes",
         )
-    return _Found(Truth.FALSE, phase.value, "not all pods of its present counts have nodes")
+    return _Finding(Truth.FALSE, phase.value, "not all pods of its present counts have nodes")
 
 
-def _progressing(state: JobState, phase: Phase) -> _Found:
+def _progressing(state: TrackedJob, phase: Phase) -> _Finding:
     if phase is Phase.FAILING:
-        return _Found(Truth.FALSE, phase.value, str(state.failure))
+        return _Finding(Truth.FALSE, phase.value, str(state.failure))
     if phase in _TRAINS:
-        return _Found(Truth.TRUE, phase.value, "its pods train")
-    return _Found(Truth.FALSE, phase.value, "its pods do not train in this phase")
+        return _Finding(Truth.TRUE, phase.value, "its pods train")
+    return _Finding(Truth.FALSE, phase.value, "its pods do not train in this phase")
 
 
 def _goal_met(
-    state: JobState, progress: TrainingProgress, goal: str, before: Condition | None
-) -> _Found:
+    state: TrackedJob, progress: TrainingProgress, goal: str, before: Condition | None
+) -> _Finding:
     met, unmet = f"{goal} is met", f"{goal} is not met yet"
     missed = f"{goal} was not met when the job ended"
     has_trained = progress.epoch is not None or progress.step is not None
@@ -236,31 +234,31 @@ def _goal_met(
         # No interval follows that would see the end of its log.
         was_met = before is not None and before.message == met
         if was_met or goal_is_met(state.job.goal, progress):
-            return _Found(Truth.TRUE, "GoalMet", met)
-        return _Found(Truth.FALSE, "NotMet", missed)
+            return _Finding(Truth.TRUE, "GoalMet", met)
+        return _Finding(Truth.FALSE, "NotMet", missed)
     if isinstance(state.forecasts.current, Forecast):
         if state.forecasts.current.goal_met:
-            return _Found(Truth.TRUE, "GoalMet", met)
-        return _Found(Truth.FALSE, "NotMet", unmet)
+            return _Finding(Truth.TRUE, "GoalMet", met)
+        return _Finding(Truth.FALSE, "NotMet", unmet)
     if before is not None and before.message in (met, unmet, missed):
-        return _Found(before.status, before.reason, before.message)
-    return _Found(Truth.FALSE, "NotMet", unmet)
+        return _Finding(before.status, before.reason, before.message)
+    return _Finding(Truth.FALSE, "NotMet", unmet)
 
 
-def _kept(before: Condition | None) -> _Found | None:
+def _kept(before: Condition | None) -> _Finding | None:
     if before is None or before.reason == Phase.LEFT_ALONE.value:
         return None
-    return _Found(before.status, before.reason, before.message)
+    return _Finding(before.status, before.reason, before.message)
 
 
-def _metric_text(state: JobState, progress: TrainingProgress) -> str:
+def _metric_text(state: TrackedJob, progress: TrainingProgress) -> str:
     """The metric that the goal is about, by the log's own name for it, and its newest value."""
     found = current_value(state.job.goal, progress)
     return "" if found is None else f"{found[0]} {found[1]:.4g}"
 
 
 def urgent(status: ProfileStatus) -> tuple[object, ...]:
-    """What a user should see at once; everything else can wait for the next regular write."""
+    """Return what a user should see at once; the rest can wait for a regular write."""
     decided = (status.phase, status.reason, status.interval_id, status.complaint, status.goal)
     recommended = status.recommended and (status.recommended.ps, status.recommended.workers)
     counts = (status.ps, status.workers, status.target_ps, status.target_workers, recommended)
@@ -269,7 +267,7 @@ def urgent(status: ProfileStatus) -> tuple[object, ...]:
     return *decided, *counts, status.rescale, status.rescales, *slow, *met
 
 
-def phase_of(state: JobState) -> Phase:
+def phase_of(state: TrackedJob) -> Phase:
     """The phase that the job's profile shows."""
     if state.training_job.outcome is not None:
         return Phase.COMPLETED if state.training_job.outcome == "Succeeded" else Phase.FAILED
@@ -301,7 +299,7 @@ def _is_about_to_begin(rescale: Rescale) -> bool:
     return rescale.record.step is Step.CHECKPOINT and not rescale.needs_checkpoint
 
 
-def _reason(state: JobState, now: float) -> str:
+def _reason(state: TrackedJob, now: float) -> str:
     """Return why it stands where it does. What its pods' status knows comes first."""
     failure, reason = state.failure, _decided_reason(state, now)
     if failure is None:
@@ -312,7 +310,7 @@ def _reason(state: JobState, now: float) -> str:
     return f"{reason}; {failure}" if is_over else f"{failure}; {reason}"
 
 
-def _decided_reason(state: JobState, now: float) -> str:
+def _decided_reason(state: TrackedJob, now: float) -> str:
     if state.training_job.outcome is not None:
         return state.training_job.message
     if state.rescale is not None:
@@ -329,11 +327,12 @@ def _decided_reason(state: JobState, now: float) -> str:
     if state.decision is not None:
         if state.decision.recommended is not None:
             return str(state.decision.recommended)
-        return state.held or f"{state.decision.reason}{_prospects(state)}"
+        held = next((str(each) for each in state.blocks if each.holds), "")
+        return held or f"{state.decision.reason}{_prospects(state)}"
     return str(state.forecasts.current) if isinstance(state.forecasts.current, NotReady) else ""
 
 
-def _why_suspended(state: JobState, now: float) -> str:
+def _why_suspended(state: TrackedJob, now: float) -> str:
     pause, decision = state.pause, state.decision
     if pause is None or pause is PauseReason.GANG:
         return why_suspended(state.job)
@@ -342,9 +341,9 @@ def _why_suspended(state: JobState, now: float) -> str:
     return "; ".join([f"{_PAUSED[pause]}: {decision.reason}", *_turn_texts(state, decision, now)])
 
 
-def _turn_texts(state: JobState, decision: Decision, now: float) -> Iterator[str]:
-    """What a job has received of its share of the time, and when its next turn is expected, unless
-    that has passed."""
+def _turn_texts(state: TrackedJob, decision: Decision, now: float) -> Iterator[str]:
+    """Return what a job has received of its share of the time, and when its next turn is expected,
+    unless that has passed."""
     record = state.record
     if decision.time_share <= 0:
         return
@@ -358,14 +357,14 @@ def _turn_texts(state: JobState, decision: Decision, now: float) -> Iterator[str
         yield f"its turn is expected at {format_second(decision.turn_at)}"
 
 
-def _prospects(state: JobState) -> str:
+def _prospects(state: TrackedJob) -> str:
     """Return what the reason of a decision adds of the job's goal and deadline."""
     forecast = state.shown_forecast
     unlikely = "" if forecast is None or not forecast.unlikely else f"; {forecast.unlikely}"
     return f"{unlikely}{_lateness(state)}{_basis(state)}"
 
 
-def _lateness(state: JobState) -> str:
+def _lateness(state: TrackedJob) -> str:
     """Return what the reason of a decision adds where the deadline is not met."""
     found = None if state.decision is None else state.decision.deadline
     if found is None or not found.is_at_risk:
@@ -373,7 +372,7 @@ def _lateness(state: JobState) -> str:
     return "; its deadline is at risk" if found.possible else "; no counts meet its deadline"
 
 
-def deadline_text(state: JobState) -> str:
+def deadline_text(state: TrackedJob) -> str:
     """The deadline, and whether it is met by the last decision; empty without one."""
     if state.job.finish_by is None:
         return ""
@@ -403,9 +402,8 @@ def deadline_text(state: JobState) -> str:
     return f"{by}: no counts meet it: {found.fastest} would need {needed:.0f} s, and {left}"
 
 
-def declared_end(state: JobState) -> str:
-    """The declared end of a run, and what it means for a goal in one value of the log; else
-    empty."""
+def declared_end(state: TrackedJob) -> str:
+    """The declared end of a run, and what it means for a goal in one value; else empty."""
     forecast = state.shown_forecast
     if forecast is None or not isinstance(forecast.curve, LossCurve):
         return ""
@@ -421,7 +419,7 @@ def declared_end(state: JobState) -> str:
     return f"after {end:g} {unit}; its goal is met by then with a probability of {met:.0%}"
 
 
-def _basis(state: JobState) -> str:
+def _basis(state: TrackedJob) -> str:
     """Return what a forecast rests on, where it is not the job's own losses."""
     forecast = state.forecasts.current
     if not isinstance(forecast, Forecast) or forecast.goal_met or forecast.curve is not None:
@@ -430,7 +428,7 @@ def _basis(state: JobState) -> str:
     return f"; forecast from {runs} earlier run{'s' if runs != 1 else ''}" if runs else ""
 
 
-def _recommended(state: JobState) -> RecommendationStatus | None:
+def _recommended(state: TrackedJob) -> RecommendationStatus | None:
     found = None if state.decision is None else state.decision.recommended
     if found is None:
         return None
@@ -441,7 +439,7 @@ def _recommended(state: JobState) -> RecommendationStatus | None:
     )
 
 
-def _books(state: JobState) -> BooksStatus | None:
+def _books(state: TrackedJob) -> BooksStatus | None:
     """Return what moving it has saved; ``None`` where it was never moved, or nothing is known."""
     books = state.books()
     if books is None:
@@ -455,14 +453,14 @@ def _books(state: JobState) -> BooksStatus | None:
     )
 
 
-def _present_speed(state: JobState, progress: TrainingProgress) -> float | None:
+def _present_speed(state: TrackedJob, progress: TrainingProgress) -> float | None:
     if progress.units_per_epoch is not None:
         return None  # its log counts no steps
     here = [sample for sample in progress.samples if sample.counts == state.job.counts]
     return max(here, key=lambda sample: sample.at).steps_per_second if here else None
 
 
-def _remaining_seconds(state: JobState, forecast: Forecast | None) -> int | None:
+def _remaining_seconds(state: TrackedJob, forecast: Forecast | None) -> int | None:
     if forecast is None:
         return None
     seconds = forecast.at(state.job.counts)

@@ -9,13 +9,11 @@ import dataclasses
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Final, Protocol
 
-import msgspec
-
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.metrics import Metrics
 from optimus.jobs import alternating
 from optimus.kube.contract import WORKLOAD_PROFILE_KIND
@@ -29,17 +27,12 @@ from optimus.progress.types import EarlierRun
 
 _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 60.0
-_MOST_WAITING: Final = 1000
 _MOST_WAITING_OF_NAMESPACE: Final = 100
 _MOST_NAMES: Final = 100
 """Profiles in one namespace: a name for each job would fill memory and API server for 30 days."""
 
 _MOST_EXPIRED: Final = 10
 """Deleted in a minute, and so many fewer than the most are left of the names of a namespace."""
-
-_EXPIRY_BACK_OFF_SECONDS: Final = 3600.0
-_MOST_REFUSALS: Final = 10
-"""Refusals in a row, by an API server that answers, after which a run is dropped."""
 
 _TRANSIENT: Final = frozenset(
     {
@@ -50,7 +43,7 @@ _TRANSIENT: Final = frozenset(
         ErrorKind.NOT_LEADING,
     }
 )
-"""Refusals that end by themselves."""
+"""Refusals that end by themselves; after any other what was to be written is dropped."""
 
 
 class Workloads(Protocol):
@@ -67,13 +60,6 @@ class Workloads(Protocol):
         """Delete this very version of a profile."""
 
 
-class _Waiting(msgspec.Struct):
-    """What is to be written to one profile."""
-
-    runs: dict[str, EarlierRun] = {}
-    refusals: int = 0
-
-
 class WorkloadRecorder:
     """Notes runs and writes them; ``timer`` times the back-off after a refusal."""
 
@@ -87,14 +73,14 @@ class WorkloadRecorder:
     ) -> None:
         self._workloads, self._metrics, self._instance = workloads, metrics, instance
         self._timer = timer
-        self.waiting: dict[tuple[str, str], _Waiting] = {}
-        """What is to be written, by namespace and workload."""
+        self.waiting: dict[tuple[str, str], dict[str, EarlierRun]] = {}
+        """The runs that are to be written by UID, by namespace and workload."""
         self._full: dict[str, frozenset[str]] = {}
         """The names of the namespaces that have as many as they may have."""
         self._retry_at = self._expire_at = 0.0
         self._said = ""
 
-    def note(self, state: JobState, now: float) -> None:
+    def note(self, state: TrackedJob, now: float) -> None:
         """Take in a job's run where it has shown something new that others can use."""
         workload, reached = state.job.workload, _reached(state)
         if workload is None or reached <= state.record.shared:
@@ -113,21 +99,18 @@ class WorkloadRecorder:
             return  # as of a job that failed at once
         key = state.job.key.namespace, workload
         if self._may_wait(*key):
-            runs = self.waiting.setdefault(key, _Waiting()).runs
+            runs = self.waiting.setdefault(key, {})
             runs[run.uid] = run
             if len(runs) > MOST_RUNS:
                 del runs[next(iter(runs))]
 
     def _may_wait(self, namespace: str, workload: str) -> bool:
-        """Whether there is room for one more run, in memory and among the namespace's names."""
+        """Return whether there is room for one more run, and for its workload's name."""
         if (namespace, workload) in self.waiting:
             return True
         of_namespace = sum(name == namespace for name, _ in self.waiting)
-        return (
-            len(self.waiting) < _MOST_WAITING
-            and of_namespace < _MOST_WAITING_OF_NAMESPACE
-            and workload in self._full.get(namespace, (workload,))
-        )
+        is_known = workload in self._full.get(namespace, (workload,))
+        return is_known and of_namespace < _MOST_WAITING_OF_NAMESPACE
 
     def expire(self, profiles: Iterable[WorkloadProfile], now: float) -> None:
         """Delete profiles to which nothing was added for 30 days, or for longest where a namespace
@@ -135,10 +118,8 @@ class WorkloadRecorder:
         if self._timer() < self._expire_at:
             return
         self._expire_at = self._timer() + _RETRY_SECONDS
-        expired, of_namespace = (
-            list[WorkloadProfile](),
-            defaultdict[str, list[WorkloadProfile]](list),
-        )
+        expired = list[WorkloadProfile]()
+        of_namespace = defaultdict[str, list[WorkloadProfile]](list)
         for each in profiles:
             of_namespace[each.namespace].append(each)
         self._full = {
@@ -160,13 +141,9 @@ class WorkloadRecorder:
             if isinstance(outcome, Refused):
                 self._metrics.refusals.labels(outcome.kind.value).inc()
                 _LOG.warning("%s", outcome)
-                self._expire_at = self._timer() + _EXPIRY_BACK_OFF_SECONDS
                 return
-            _LOG.info(
-                "workload %s/%s: nothing was added to its profile for long: deleted",
-                profile.namespace,
-                profile.name,
-            )
+            form = "workload %s/%s: nothing was added to its profile for long: deleted"
+            _LOG.info(form, profile.namespace, profile.name)
 
     def write(self, now: float, timeout_seconds: float) -> None:
         """Write what was noted, for at most about so long."""
@@ -179,24 +156,26 @@ class WorkloadRecorder:
                 del self.waiting[key]
                 self._said = ""
             else:
-                self._refused(key, waiting, outcome)
+                self._refused(key, outcome)
             if self._timer() - began > timeout_seconds:
                 return
 
-    def _write(self, namespace: str, name: str, waiting: _Waiting, now: float) -> Written | Refused:
+    def _write(
+        self, namespace: str, name: str, waiting: Mapping[str, EarlierRun], now: float
+    ) -> Written | Refused:
         for _ in range(2):  # again where another has written since it was read
             profile = self._workloads.stored(namespace, name)
             if isinstance(profile, Refused):
                 return profile
             runs = profile.runs
-            for run in waiting.runs.values():
+            for run in waiting.values():
                 runs = kept(runs, run, now)
             outcome = self._workloads.write(profile, status_of(runs, self._instance))
             if isinstance(outcome, Written) or outcome.kind is not ErrorKind.CONFLICT:
                 return outcome
         return outcome
 
-    def _refused(self, key: tuple[str, str], waiting: _Waiting, outcome: Refused) -> None:
+    def _refused(self, key: tuple[str, str], outcome: Refused) -> None:
         self._retry_at = self._timer() + _RETRY_SECONDS
         self._metrics.refusals.labels(outcome.kind.value).inc()
         if self._said != outcome.kind.value:
@@ -209,12 +188,10 @@ class WorkloadRecorder:
                 WORKLOAD_PROFILE_KIND,
             )
         if outcome.kind not in _TRANSIENT:
-            waiting.refusals += 1
-            if waiting.refusals >= _MOST_REFUSALS:
-                del self.waiting[key]
+            del self.waiting[key]
 
 
-def _reached(state: JobState) -> Shared:
+def _reached(state: TrackedJob) -> Shared:
     if state.training_job.outcome is not None:
         return Shared.END
     if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:

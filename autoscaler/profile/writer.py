@@ -11,8 +11,8 @@ import msgspec
 from cachetools import TTLCache
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.state import JobState
-from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, JobEvent, JobEvents
+from autoscaler.jobs.state import TrackedJob
+from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, EventRecorder, JobEvent
 from autoscaler.profile.status import status_of, unmanaged_conditions, urgent
 from optimus.jobs import alternating
 from optimus.kube.contract import Phase
@@ -49,7 +49,7 @@ class ProfileRecorder:
     def __init__(
         self,
         profiles: Profiles,
-        events: JobEvents,
+        events: EventRecorder,
         *,
         spacing_seconds: float,
         instance: str = "",
@@ -63,43 +63,42 @@ class ProfileRecorder:
         self._decided_by = None if settings is None else cache(settings.stored)
         self._spacing_seconds, self._timer = spacing_seconds, timer
         self._job_uids: Collection[str] | None = None
-        """Of all jobs; unknown before the first observation."""
+        """The UIDs of all jobs; unknown before the first observation."""
         self._refused_lately: TTLCache[str, None] = TTLCache(
             MOST_REFUSED, REFUSED_SECONDS, timer=timer
         )
 
-    def report(self, state: JobState, now: float) -> None:
+    def report(self, state: TrackedJob, now: float) -> None:
         """Tell what is new, and write the job's profile if it shows something new or is old."""
         if state.profile.discarded:
             return
         status = status_of(state, now)
         self._events.report(state, status, now)
-        if state.profile.status is not None and state.profile.written_at is not None:
-            if status is state.profile.status:
+        known, written_at = state.profile.status, state.profile.written_at
+        if known is not None and written_at is not None:
+            if status is known:
                 return
-            is_old = (
-                now - state.profile.written_at >= self._spacing_seconds
-                and status != state.profile.status
-            )
-            if not is_old and urgent(status) == urgent(state.profile.status):
+            is_old = now - written_at >= self._spacing_seconds and status != known
+            if not is_old and urgent(status) == urgent(known):
                 return
         self.store(state, now, status)
 
-    def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
+    def store(self, state: TrackedJob, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""
-        if state.job.uid in self._refused_lately or state.profile.superseded_by is not None:
+        own = state.profile
+        if state.job.uid in self._refused_lately or own.superseded_by is not None:
             return False
         status = status or status_of(state, now)
-        is_known = state.profile.stored is not None
-        profile = state.profile.stored or self._create(state, now)
+        is_known = own.stored is not None
+        profile = own.stored or self._create(state, now)
         if profile is None:
             return False
-        is_unread = profile.resource_version != state.profile.refused_version
+        is_unread = profile.resource_version != own.refused_version
         if not is_known and is_unread and self._is_newer(state, profile):
             # Made after the caches were read: what it stores must not be overwritten unread.
-            state.profile.superseded_by = profile
+            own.superseded_by = profile
             return False
-        state.profile.stored = profile
+        own.stored = profile
         # The saved state is packed only now: it is by far the largest part, and most ticks write
         # nothing.
         saved = state.saved
@@ -111,24 +110,18 @@ class ProfileRecorder:
         )
         outcome = self._write(state, profile, full)
         if isinstance(outcome, Written):
-            state.profile.status, state.profile.written_at, state.profile.unwritten = (
-                status,
-                now,
-                "",
-            )
+            own.status, own.written_at, own.unwritten = status, now, ""
             return True
-        state.profile.unwritten = str(outcome)
+        own.unwritten = str(outcome)
         self._events.refused(outcome)
         if outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID):
-            state.profile.refused_version = profile.resource_version
-            state.profile.stored = (
-                None  # deleted, or another one by now: created again at the next write
-            )
+            own.refused_version = profile.resource_version
+            own.stored = None  # deleted, or another one by now: created again at the next write
             if not is_known:  # read a moment ago: it is what is written that is refused
                 self._refused_lately[state.job.uid] = None
         return False
 
-    def discard(self, state: JobState) -> None:
+    def discard(self, state: TrackedJob) -> None:
         """Delete the profile of a job that is not managed: its pause for a gang is over."""
         profile = state.profile.stored
         if profile is None:
@@ -141,7 +134,7 @@ class ProfileRecorder:
             self._events.retry_later(state.training_job, "LeftAlone")
 
     def _write(
-        self, state: JobState, profile: TrainingProfile, status: ProfileStatus
+        self, state: TrackedJob, profile: TrainingProfile, status: ProfileStatus
     ) -> Written | Refused:
         outcome = self._profiles.write_status(profile, status)
         if isinstance(outcome, Refused) and outcome.kind is ErrorKind.CONFLICT:
@@ -160,18 +153,15 @@ class ProfileRecorder:
             state.profile.stored = msgspec.structs.replace(profile, resource_version=version)
         return outcome
 
-    def _is_newer(self, state: JobState, profile: TrainingProfile) -> bool:
-        """Whether the profile stores what this state does not know: it is another instance's, or
-        the state was made from an older copy and has written nothing yet."""
+    def _is_newer(self, state: TrackedJob, profile: TrainingProfile) -> bool:
+        """Return whether the profile stores what this state does not know."""
         if profile.status == ProfileStatus():
             return False
         return state.profile.written_at is None or profile.status.written_by != self._instance
 
-    def _create(self, state: JobState, now: float) -> TrainingProfile | None:
-        if (
-            state.profile.name_taken_at is not None
-            and now - state.profile.name_taken_at < _NAME_TAKEN_SECONDS
-        ):
+    def _create(self, state: TrackedJob, now: float) -> TrainingProfile | None:
+        taken_at = state.profile.name_taken_at
+        if taken_at is not None and now - taken_at < _NAME_TAKEN_SECONDS:
             return None
         created = self._profiles.create(state.training_job)
         if isinstance(created, TrainingProfile):
@@ -179,7 +169,7 @@ class ProfileRecorder:
         state.profile.unwritten = str(created)
         if isinstance(created, NameTaken):
             # The first time it may be that of a job of this name that was deleted a moment ago.
-            if state.profile.name_taken_at is not None and not self._delete_leftover(created):
+            if taken_at is not None and not self._delete_leftover(created):
                 until = "this job is not managed until that one is deleted"
                 event = JobEvent("ProfileNameTaken", f"{created}; {until}")
                 self._events.emit_once(state.training_job, event)

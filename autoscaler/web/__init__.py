@@ -1,4 +1,4 @@
-"""What the autoscaler serves over HTTP: health and metrics."""
+"""Serves health and metrics over HTTP."""
 
 from collections.abc import Callable
 

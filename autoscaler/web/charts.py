@@ -1,4 +1,4 @@
-"""What the page draws of one job: its losses with the fitted curve, and its speed over counts."""
+"""Charts of one job: its losses with the fitted curve, and its speed over counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,18 +21,8 @@ from optimus.jobs import (
     TwoTargets,
     goal_text,
 )
-from optimus.models.convergence import (
-    LearningRateSchedule,
-    LossCurve,
-    LossSeries,
-    TimeToGoal,
-)
-from optimus.models.forecast import (
-    Forecast,
-    amount,
-    losses_with_epochs,
-    schedule_of,
-)
+from optimus.models.convergence import LearningRateSchedule, LossCurve, LossSeries, TimeToGoal
+from optimus.models.forecast import Forecast, amount, losses_with_epochs, schedule_of
 from optimus.models.metric_goal import MetricAsLoss, as_losses
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.types import LossPoint, TrainingProgress
@@ -115,7 +105,7 @@ class SpeedChart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
-    """What a goal is about, as losses."""
+    """The quantity that a goal is about, as losses."""
 
     losses: tuple[LossPoint, ...]
     goal: LossGoal | None
@@ -147,18 +137,12 @@ def _curve_chart(
     found, name = _quantity(goal, progress), "loss"
     if isinstance(goal, TargetMetric):
         name = goal.name
-    if isinstance(found, NotReady):
-        reason = progress.diagnostic or str(found)
-        return CurveChart(
-            name=name, unit="epochs", goal_text=goal_text(goal), k=[], value=[], reason=reason
-        )
-    if found.metric is not None:
+    if not isinstance(found, NotReady) and found.metric is not None:
         name = found.metric.series.name
-    if not found.losses:
-        reason = progress.diagnostic or "its log has shown no losses yet"
-        return CurveChart(
-            name=name, unit="epochs", goal_text=goal_text(goal), k=[], value=[], reason=reason
-        )
+    if isinstance(found, NotReady) or not found.losses:
+        why = str(found) if isinstance(found, NotReady) else "its log has shown no losses yet"
+        reason, text = progress.diagnostic or why, goal_text(goal)
+        return CurveChart(name=name, unit="epochs", goal_text=text, k=[], value=[], reason=reason)
     series, schedule = LossSeries.of(found.losses), schedule_of(progress.declared, found.losses)
     level = found.goal.loss if isinstance(found.goal, TargetLoss) else None
     k, value = _thinned(series.k, series.loss)
@@ -237,10 +221,7 @@ def _fit(found: _Quantity, schedule: LearningRateSchedule | None) -> LossCurve |
 
 
 def _time_to_goal(
-    goal: Goal | None,
-    found: _Quantity,
-    curve: LossCurve | NotReady,
-    forecast: Forecast | None,
+    goal: Goal | None, found: _Quantity, curve: LossCurve | NotReady, forecast: Forecast | None
 ) -> TimeToGoal | NotReady:
     if forecast is not None and forecast.time_to_goal is not None:
         return NotReady(forecast.unlikely) if forecast.unlikely else forecast.time_to_goal

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import rescales_of
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
 from optimus.interval import Decision
@@ -65,6 +65,11 @@ class JobCopy(NamedTuple):
     failure: str = ""
     """Why its pods do not run as they should, where no profile says so."""
 
+    @property
+    def reason(self) -> str:
+        """Why it is where it is: by its profile, its pods or the training operator."""
+        return self.status.reason or self.failure or self.message
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopy:
@@ -81,7 +86,7 @@ class ClusterCopy:
 
 
 def copy_of(
-    managed: Iterable[JobState], observation: Observation, at: float, hold_seconds: float
+    managed: Iterable[TrackedJob], observation: Observation, at: float, hold_seconds: float
 ) -> ClusterCopy:
     """Return what the leading instance knows at the end of a tick; ``hold_seconds`` as in
     ``DecisionConfig``."""
@@ -100,7 +105,7 @@ def copy_of_profiles(observation: Observation) -> ClusterCopy:
     return ClusterCopy(observation.at, leads=False, observation=observation, jobs=jobs)
 
 
-def _managed(state: JobState, observation: Observation, at: float) -> JobCopy:
+def _managed(state: TrackedJob, observation: Observation, at: float) -> JobCopy:
     job = state.job
     return JobCopy(
         job.key,

@@ -13,7 +13,6 @@ from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_ch
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
 from autoscaler.web.rows import JobRow, row_of
-from autoscaler.web.what_if import PageAnswer, answer
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
@@ -25,15 +24,27 @@ from optimus.nodes import Node
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import amounts_text
 from optimus.snapshot import BoundPod
+from optimus.what_if import counts as what_if
 from optimus.what_if.counts import CountsQuestion, DecisionBasis
+from optimus.what_if.text import counts_sentences
 
 _MOST_REMEMBERED: Final = 32
+
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""A placement on thousands of nodes takes a good part of a second of a core."""
 
 _SHOWN: Final = (Role.PS, *TRAINERS, Role.EVALUATOR, Role.SCHEDULER)
 """Every role, in the order in which a node's replicas are listed."""
 
 _MOST_NAMED: Final = 12
 """Jobs named for one node; the others are counted."""
+
+
+class PageAnswer(msgspec.Struct, frozen=True):
+    """When a job would be done at other counts, and that in sentences."""
+
+    answer: what_if.WhatIf
+    sentences: list[str]
 
 
 class Replica(msgspec.Struct, frozen=True, rename="camel"):
@@ -144,7 +155,7 @@ class Details:
     def learned(
         self, found: JobCopy, at: float
     ) -> tuple[TrainingProgress | None, Forecast | NotReady | None, JobRecord]:
-        """What is known of a job's training: by the loop, or else by what its profile stores."""
+        """Return what is known of a job's training: by the loop, or else by its profile."""
         if found.progress is not None:
             return found.progress, found.forecast, found.record or JobRecord()
         if found.status.state is None or found.job is None:
@@ -166,7 +177,7 @@ class Details:
         return JobDetail(
             at=copy.at,
             row=row_of(found),
-            reason=status.reason or found.failure or found.message,
+            reason=found.reason,
             left_alone="" if job is None else job.left_alone or "",
             facts=[] if job is None else _facts(job, found),
             charts=curve_charts(job, progress, forecast) if known and job and progress else [],
@@ -188,9 +199,10 @@ class Details:
     def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> PageAnswer:
         """Return when the job would be done at these counts."""
         known, snapshot = self._basis(copy, found), copy.observation.snapshot
-        return answer(
-            CountsQuestion(found.job, known, counts, copy.at, self._settings, snapshot, copy.claims)
-        )
+        asked = found.job, known, counts, copy.at, self._settings, snapshot, copy.claims
+        with _ONE_AT_A_TIME:
+            answer = what_if.answer(CountsQuestion(*asked))
+        return PageAnswer(answer, list(counts_sentences(answer)))
 
     def _price_seconds(self, copy: ClusterCopy, found: JobCopy) -> float:
         return self._settings.interval.price_seconds(self._basis(copy, found).history)

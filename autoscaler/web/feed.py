@@ -17,7 +17,7 @@ from typing import Final, Self
 import msgspec
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.web.copies import ClusterCopy, JobCopy, copy_of
 from autoscaler.web.history import History, JobTimeline, Use
 from autoscaler.web.rows import row_of
@@ -29,7 +29,7 @@ _WATCHED_SECONDS: Final = 60.0
 
 
 class Update(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What has changed. ``version`` is to be asked from next; ``reset``: all rows are here."""
+    """A change of the page. ``version`` is to be asked from next; ``reset``: all rows are here."""
 
     version: str
     reset: bool
@@ -44,7 +44,7 @@ class Update(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _ShownRow:
     version: int
     made_of: tuple[object, ...]
     row: msgspec.Raw
@@ -71,7 +71,7 @@ class PageFeed:
         self._noted: ClusterCopy | None = None
         self._rowed: ClusterCopy | None = None
         self._history = History()
-        self._rows: dict[str, _Entry] = {}
+        self._rows: dict[str, _ShownRow] = {}
         self._gone: deque[tuple[int, str]] = deque(maxlen=_MOST_GONE)
         self._version = 0
         self._epoch = f"{time.time_ns():x}"
@@ -82,7 +82,7 @@ class PageFeed:
 
     # --- the loop's side
 
-    def publish(self, managed: Iterable[JobState], observation: Observation, at: float) -> None:
+    def publish(self, managed: Iterable[TrackedJob], observation: Observation, at: float) -> None:
         """Take a copy of what the leading instance knows; never waits."""
         self.take(copy_of(managed, observation, at, self._hold_seconds))
 
@@ -93,14 +93,14 @@ class PageFeed:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody looks at the page."""
+        """Return whether somebody looks at the page."""
         return self._timer() - self._asked_at < _WATCHED_SECONDS
 
     # --- the page's side
 
     @property
     def is_closed(self) -> bool:
-        """Whether the process ends."""
+        """Return whether the process ends."""
         return self._closed
 
     @property
@@ -201,7 +201,7 @@ class PageFeed:
                 continue
             row = _encoded(job)
             if row is not None and (entry is None or row != entry.row):
-                self._rows[uid] = _Entry(self._version, made_of, row)
+                self._rows[uid] = _ShownRow(self._version, made_of, row)
             elif entry is not None:
                 entry.made_of = made_of
 

@@ -1,4 +1,4 @@
-"""What the page shows over time, within limits: each job's timeline; and the cluster's use now.
+"""Keeps what the page shows over time, within limits: each job's timeline; and the cluster's use.
 
 Kept by the page's own thread from one copy to the next. Nothing of it is stored: a process that is
 started again begins anew.
@@ -201,7 +201,7 @@ class History:
 
 
 def use_of(observation: Observation) -> tuple[Use, ...]:
-    """How much of each resource the pods request: CPU, memory, then what else nodes offer."""
+    """Return what the pods request: CPU, memory, then what else nodes offer."""
     nodes = observation.snapshot.nodes
     there = _sums(node.allocatable for node in nodes)
     names = {node.name for node in nodes}

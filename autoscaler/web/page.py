@@ -15,12 +15,12 @@ from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
 from autoscaler.web.stored import StoredEvents
-from autoscaler.web.what_if import MOST_REPLICAS
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, JobKey
 from optimus.kube.job_events import BoundedSource
 
 _MOST_NODES: Final = 200
+_MOST_REPLICAS: Final = 10_000
 _HEARTBEAT_SECONDS: Final = 3.0
 """Shorter than the server's time-out for a silent connection."""
 
@@ -48,7 +48,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-"""Of every answer."""
+"""The headers of every answer."""
 
 
 def create_page(feed: PageFeed, settings: DecisionSettings, source: BoundedSource) -> Flask:
@@ -126,7 +126,7 @@ def _asked_counts(job_copy: JobCopy) -> Counts:
     if job_copy.job is None:
         abort(404)
     ps, workers = (
-        min(max(request.args.get(role, now, int), 1), MOST_REPLICAS)
+        min(max(request.args.get(role, now, int), 1), _MOST_REPLICAS)
         for role, now in zip(("ps", "workers"), job_copy.job.counts, strict=True)
     )
     return Counts(ps, workers)

@@ -62,7 +62,7 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     ps: int | None = None
     workers: int | None = None
     replicas: dict[str, int] = {}
-    """Of a job without PSs: how many of each role train."""
+    """The number that train in each role of a job without PSs."""
 
     target_ps: int | None = None
     target_workers: int | None = None
@@ -128,7 +128,7 @@ def row_of(copy: JobCopy) -> JobRow:
         outlook=outlook_of(copy),
         ends_at=_end(copy, remaining, decided_at),
         action=_action(copy),
-        reason=(status.reason or copy.failure or copy.message)[:_LONGEST],
+        reason=copy.reason[:_LONGEST],
         waits=waits,
         needs=needs[:_LONGEST],
         rank=rank,
@@ -142,7 +142,7 @@ def row_of(copy: JobCopy) -> JobRow:
 def _needs(copy: JobCopy, phase: str, waits: Waits | None) -> tuple[int, str]:
     """Return how urgently somebody has to look at a job, and why."""
     status = copy.status
-    reason, outlook = status.reason or copy.failure or copy.message, outlook_of(copy)
+    reason, outlook = copy.reason, outlook_of(copy)
     if phase in _ENDED:
         return (2, reason or "it has failed") if phase == Phase.FAILED else (0, "")
     is_late = any(part in status.deadline for part in ("at risk", "no counts meet", "has passed"))
@@ -200,8 +200,7 @@ def instant(text: str | None) -> float | None:
 
 
 def remaining_of(copy: JobCopy) -> TimeLeft | None:
-    """The time to the goal at the job's counts; without a forecast, what its profile has. At its
-    goal a job has none."""
+    """The time to the goal, by the forecast or the profile; ``None`` at the goal."""
     if is_goal_met(copy):
         return None
     if copy.job is not None and isinstance(copy.forecast, Forecast):

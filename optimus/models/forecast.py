@@ -527,13 +527,6 @@ def _total(
     return expected, in_epochs
 
 
-def goal_from_earlier(progress: TrainingProgress, goal: LossGoal) -> tuple[TimeToGoal, str] | None:
-    """Return when the goal is met by earlier runs alone, and what that counts: epochs or steps."""
-    in_epochs = _counts_epochs(NotReady("not asked"), progress, goal)
-    found = earlier_total(progress, goal, in_epochs=in_epochs)
-    return None if found is None else (found.after(0.0), "epochs" if in_epochs else "steps")
-
-
 def _counts_epochs(curve: Curve | NotReady, progress: TrainingProgress, goal: LossGoal) -> bool:
     """Whether the job's training is counted in epochs: by its curve, its losses, earlier runs."""
     if not isinstance(curve, NotReady):

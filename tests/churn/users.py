@@ -188,9 +188,12 @@ class Users:
         return "suspend" if mine.suspended else "resume"
 
     def _wait_for_no_pods(self, mine: UserJob) -> None:
-        self._scenario.wait(
-            lambda: not self._scenario.pods(mine.job), f"no pod of {mine.job.name} is left"
-        )
+        def is_stopped() -> bool:
+            """An ended job keeps its pods."""
+            ended = self._scenario.conditions(mine.job) & {"Succeeded", "Failed"}
+            return bool(ended) or not self._scenario.pods(mine.job)
+
+        self._scenario.wait(is_stopped, f"{mine.job.name} has stopped")
 
     def _set_suspended(self, mine: UserJob, *, suspended: bool) -> None:
         mine.changed_at = time.monotonic()

@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def job(kind: str, name: str, annotations: Mapping[str, str] = GOAL, **spec: object) -> Json:
-    """One with 1 PS, or a master, and 2 workers, whose pods find no scheduler: it never runs, nor ends."""
+    """One with 1 PS or master and 2 workers. Its pods find no scheduler: it neither runs nor ends."""
     roles = {FIRST[kind]: 1, "Worker": 2} | ({"Scheduler": 1} if kind == "MXJob" else {})
     specs = {
         role: replicas(count, JOB_KINDS[kind].container, "nobody") for role, count in roles.items()

@@ -4,11 +4,17 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
 
-from autoscaler.assembly import ClusterAccess, ControllerConfig, Process, assemble
-from autoscaler.controller import Clock, Timing
+from autoscaler.controller import (
+    Clock,
+    ClusterAccess,
+    Controller,
+    ControllerConfig,
+    Process,
+    Timing,
+)
 from autoscaler.decide import DecisionConfig
 from autoscaler.executor import LastReads
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
@@ -116,18 +122,11 @@ class ControllerHarness:
         )
         workloads, stragglers = cluster.workloads, self._stragglers
         access = ClusterAccess(
-            cluster,
-            cluster,
-            cluster,
-            cluster,
-            cluster,
-            cluster,
-            workloads,
-            cluster,
+            cluster, cluster, cluster, cluster, cluster, cluster, workloads, cluster
         )
         settings = ClusterSettings(decision_config.settings)
         detection = StragglerConfig() if stragglers is None else stragglers.detection
-        self.controller = assemble(
+        self.controller = Controller(
             access,
             ControllerConfig(
                 decision_config, config, self._timing, settings, 5, self._preemption, stragglers
@@ -136,12 +135,12 @@ class ControllerHarness:
                 self.metrics,
                 Clock(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),
                 logs,
-                WorkerRotation(cluster, detection),
+                WorkerRotation(cluster, detection, logs.pool),
+                LastWords(cluster, AtOnce()),
                 self._last_reads or logs,
                 self.page,
                 self._instance,
                 self._dry_run,
-                LastWords(cluster, AtOnce()),
             ),
         )
 
@@ -176,7 +175,7 @@ class ControllerHarness:
                 return
         raise AssertionError(f"it does not hold within {seconds} s: {self.cluster.events}")
 
-    def state(self, name: str = "a") -> JobState:
+    def state(self, name: str = "a") -> TrackedJob:
         """What the controller knows of a job."""
         return self.controller.managed.states[f"uid-{name}"]
 

@@ -189,9 +189,7 @@ class FakeCluster:
         self._note({pod.uid: pod for pod in pods})
         if tuple(node.node for node in nodes) != self._nodes.nodes:
             self._nodes = NodeList.of(nodes, NODE_KIND_LABEL)
-        found = Observation.of_nodes(
-            at, jobs, self._nodes, self._index.freeze(), list(profiles.values())
-        )
+        found = Observation.of(at, jobs, self._nodes, self._index.freeze(), list(profiles.values()))
         return replace(found, silent_seconds=self.silent_seconds, workloads=self.workloads.all())
 
     def _note(self, pods: dict[str, Pod]) -> None:

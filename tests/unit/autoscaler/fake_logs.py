@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from autoscaler.logs.poller import LogPoller, Run
+from autoscaler.logs.poller import JobRun, LogPoller
 from optimus.jobs import Counts, NodeConstraints, Role
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -103,7 +103,7 @@ def wait_until(done: Callable[[], bool]) -> None:
 
 def wait_ended(poller: LogPoller) -> None:
     """Wait until every read that has begun has ended, also on nodes that polls do not wait for."""
-    wait_until(lambda: len(poller._done) == len(poller._under_way))
+    wait_until(lambda: not poller._under_way)
 
 
 def pod(
@@ -123,11 +123,11 @@ def pod(
     )
 
 
-def run_of(worker: Pod) -> Run:
-    return Run(worker.uid, Counts(1, 1), (worker,))
+def run_of(worker: Pod) -> JobRun:
+    return JobRun(worker.uid, Counts(1, 1), (worker,))
 
 
-def runs_on(*where: str) -> list[tuple[ProgressLog, Run]]:
+def runs_on(*where: str) -> list[tuple[ProgressLog, JobRun]]:
     """One job of one worker for each node named."""
     runs = []
     for number, node in enumerate(where):
@@ -136,7 +136,7 @@ def runs_on(*where: str) -> list[tuple[ProgressLog, Run]]:
 
 
 def poll_until(
-    poller: LogPoller, runs: list[tuple[ProgressLog, Run]], done: Callable[[], bool]
+    poller: LogPoller, runs: list[tuple[ProgressLog, JobRun]], done: Callable[[], bool]
 ) -> None:
     """Poll every ten seconds of fake time until ``done``."""
     for number in itertools.count():

@@ -8,11 +8,7 @@ import msgspec
 
 from optimus.kube.errors import ErrorKind
 from optimus.kube.results import Refused, Written
-from optimus.kube.workload_profiles import (
-    WorkloadProfile,
-    WorkloadStatus,
-    decode_workload_profile,
-)
+from optimus.kube.workload_profiles import WorkloadProfile, WorkloadStatus, decode_workload_profile
 
 Key = tuple[str, str]
 

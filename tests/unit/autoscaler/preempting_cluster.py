@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoscaler.jobs.managed import Holds
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.preemption import PreemptionConfig
 from optimus.jobs import Counts
 from optimus.kube.contract import Annotation
@@ -135,11 +135,7 @@ class ScarceCluster(FakeCluster):
         return jobs, nodes, pods
 
     def suspend(
-        self,
-        job: TrainingJob,
-        interval_id: str,
-        limits: Any,
-        pause: PauseReason | None = None,
+        self, job: TrainingJob, interval_id: str, limits: Any, pause: PauseReason | None = None
     ) -> Written | Refused:
         if job.name in self.ends_before:
             raise ProcessEnded
@@ -270,7 +266,7 @@ class PreemptingCluster:
             if job.suspended and self.paused_for(name)
         }
 
-    def state(self, name: str) -> JobState:
+    def state(self, name: str) -> TrackedJob:
         return self.harness.controller.managed.states[f"uid-{name}"]
 
     @property

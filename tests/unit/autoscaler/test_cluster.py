@@ -15,6 +15,7 @@ from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import LONGEST_MESSAGE
 from optimus.kube.pods import Owner, Pod
 from optimus.kube.reflector import ReflectorConfig
+from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.waiting_events import JobAhead, Wait, WaitingEvent, decode_waiting_event
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ReplicaId
@@ -24,6 +25,14 @@ from tests.unit.kube.job_json import job_json, read
 def caches() -> Caches:
     """Caches that are never filled."""
     return Caches(cast("Client", object()), EligibilityConfig(), "", "", ReflectorConfig())
+
+
+def observed(jobs: list[TrainingJob], pods: list[Pod]) -> Observation:
+    """What is frozen of these jobs and pods, on no nodes."""
+    index = PodIndex()
+    for pod in pods:
+        index.note(None, pod)
+    return Observation.of(1.0, jobs, NodeList((), {}), index.freeze(), [])
 
 
 def test_a_cache_that_is_not_filled_yet_is_named_with_its_reason() -> None:
@@ -50,7 +59,7 @@ def test_a_replica_that_has_ended_keeps_its_place_and_takes_no_room(phase: str) 
         resources=Resources(cpu=1000),
         constraints=NodeConstraints(),
     )
-    (placed,) = Observation.of(0.0, [read(job_json())], [], [pod], []).snapshot.pods
+    (placed,) = observed([read(job_json())], [pod]).snapshot.pods
     assert (placed.ended, placed.node, placed.resources) == (True, "n", NONE)
 
 
@@ -133,8 +142,8 @@ def test_a_job_has_the_lowest_priority_of_its_pods() -> None:
         )
         for at, (priority, leaving) in enumerate([(9, False), (7, False), (1, True)])
     ]
-    (shown,) = Observation.of(0.0, [job], [], pods, []).snapshot.jobs
-    (without,) = Observation.of(0.0, [job], [], [], []).snapshot.jobs
+    (shown,) = observed([job], pods).snapshot.jobs
+    (without,) = observed([job], []).snapshot.jobs
     assert (shown.priority, without.priority) == (7, 0)
 
 
@@ -202,8 +211,8 @@ def test_pods_kept_change_by_change_are_those_sorted_again(seed: int) -> None:
             index.note(before, after)
             if after is not None:
                 stored[name] = after
-        kept = Observation.of_nodes(1.0, decoded, NodeList((), {}), index.freeze(), [])
-        rebuilt = Observation.of(1.0, decoded, [], list(stored.values()), [])
+        kept = Observation.of(1.0, decoded, NodeList((), {}), index.freeze(), [])
+        rebuilt = observed(decoded, list(stored.values()))
         assert kept == rebuilt
         for uid in {pod.owner.uid for pod in stored.values() if pod.owner}:
             mine = [pod for pod in stored.values() if pod.owner and pod.owner.uid == uid]
@@ -240,7 +249,7 @@ def test_pods_of_another_namespace_are_no_replicas_of_a_job() -> None:
     index = PodIndex()
     for pod in (forged, ended, own):
         index.note(None, pod)
-    found = Observation.of_nodes(1.0, [read(job_of("u"))], NodeList((), {}), index.freeze(), [])
+    found = Observation.of(1.0, [read(job_of("u"))], NodeList((), {}), index.freeze(), [])
     assert found.pods == {"u": (own,)}
     assert found.snapshot.jobs[0].priority == 0
     assert found.snapshot.bound_counts("u").workers == 1

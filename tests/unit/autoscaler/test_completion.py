@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.jobs.state import JobLimits
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
 from tests.cases import cases
@@ -22,7 +23,9 @@ def cluster() -> FakeCluster:
 
 @pytest.fixture
 def harness(cluster: FakeCluster) -> ControllerHarness:
-    return ControllerHarness(cluster, timing=replace(TIMING, completion_seconds=LIMIT_SECONDS))
+    return ControllerHarness(
+        cluster, timing=replace(TIMING, limits=JobLimits(completion_seconds=LIMIT_SECONDS))
+    )
 
 
 def annotated(job: FakeJob) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Role
@@ -21,10 +21,10 @@ from tests.unit.autoscaler.fake_job import START_AT, tf_job
 F, P, G = ConditionType.FORECAST, ConditionType.PLACED, ConditionType.GOAL_MET
 
 
-def a_state() -> JobState:
+def a_state() -> TrackedJob:
     seen = tf_job("a", 1, 2, target_loss="0.3").decoded()
     assert seen.active is not None
-    return JobState.first_seen(seen, seen.active, None, START_AT)
+    return TrackedJob.first_seen(seen, seen.active, None, START_AT)
 
 
 def shown(status: ProfileStatus) -> dict[ConditionType, Condition]:

@@ -1,6 +1,6 @@
 """The whole loop on a fake cluster: what happens to jobs, and what their users read."""
 
-from autoscaler.jobs.state import JobState
+from autoscaler.jobs.state import TrackedJob
 from optimus.jobs import Counts
 from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
@@ -225,7 +225,7 @@ def test_what_is_known_of_pods_is_what_observing_them_again_would_show() -> None
     assert halves > 5
 
 
-def of_pods(state: JobState) -> tuple[object, ...]:
+def of_pods(state: TrackedJob) -> tuple[object, ...]:
     """What a job's state has from its pods."""
     gang = (
         state.gang.half_bound_since,

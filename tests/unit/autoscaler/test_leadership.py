@@ -59,13 +59,7 @@ class Instance:
     def __post_init__(self) -> None:
         clock = self.time.clock(self.zero)
         self.fence = Fence(clock)
-        self.election = Election(
-            self.store,
-            self.name,
-            self.fence,
-            timer=clock,
-            wall=lambda: 1.7e9,
-        )
+        self.election = Election(self.store, self.name, self.fence, timer=clock, wall=lambda: 1.7e9)
 
     def state(self) -> LeadershipState:
         return self.election.state
@@ -305,7 +299,7 @@ def test_the_clock_of_the_fence_runs_on() -> None:
 def test_a_thread_renews_until_it_is_stopped_and_then_releases() -> None:
     store = MemoryStore()
     fence = Fence()
-    config = ElectionConfig.of(1.0)
+    config = ElectionConfig(1.0)
     leadership = Leadership(Election(store, "one", fence, config=config))
     leadership.start()
     assert leadership.wait(180.0) is LeadershipState.LEADER

@@ -1,9 +1,11 @@
 """Logs are read a little at a time while a pod runs, and once more when it has ended."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from autoscaler.logs.poller import LogPoller, Run
+import msgspec
+
+from autoscaler.logs.poller import JobRun, LogPoller
 from autoscaler.logs.poller import run_of as poller_run_of
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
@@ -59,9 +61,7 @@ def test_the_log_of_a_pods_successor_is_a_log_of_its_own(logs: Logs, poller: Log
     log = progress_log()
     logs.printed["a-worker-0"] = ["step=7 loss=2.0"]
     poller.poll(
-        [(log, run_of(pod("a-worker-0", uid="a-worker-0-0")))],
-        AT,
-        timeout_seconds=TIMEOUT_SECONDS,
+        [(log, run_of(pod("a-worker-0", uid="a-worker-0-0")))], AT, timeout_seconds=TIMEOUT_SECONDS
     )
     logs.printed["a-worker-0"] = ["step=3 loss=2.5"]
     poller.poll(
@@ -124,7 +124,7 @@ class TestBetweenPolls:
         runs = []
         for job in range(5):
             pods = [pod(f"job{job}-worker-{n}", index=n, node=f"node{job}-{n}") for n in range(5)]
-            runs.append((progress_log(), Run(pods[0].uid, Counts(1, 5), tuple(pods))))
+            runs.append((progress_log(), JobRun(pods[0].uid, Counts(1, 5), tuple(pods))))
         turns = Turns(nodes)
         poller = LogPoller(turns, readers=1, poll_seconds=1)
         for tick in range(400):
@@ -228,67 +228,92 @@ class TestTooLargeLogs:
         assert None in printing.asked[first_end:]
 
 
-def test_lines_beyond_a_jobs_budget_are_taken_in_at_later_polls_and_delay_no_other(
-    logs: Logs,
-) -> None:
-    """A job whose lines take all the time that there is, beside one with a single line."""
-    slow, quick = runs_on("node-0", "node-1")
-    for _, run in (slow, quick):
-        logs.printed[run.pods[0].name] = ["step=1 loss=2"]
-    endless = Endless()
-    poller = LogPoller(logs, readers=1, poll_seconds=10)
-    for _ in range(3):
-        poller.poll([(endless, slow[1]), quick], AT, timeout_seconds=TIMEOUT_SECONDS)
-    poller.close()
-    assert quick[0].progress(AT).step == 1
-    assert logs.reads.count("job0-worker-0") == 1  # not on, before its lines are taken in
+class CostlyLog(ProgressLog):
+    """A log that takes so much of the poller's time for each read."""
 
-
-def test_large_reads_do_not_pile_up_and_small_ones_are_taken_in_all_the_same(logs: Logs) -> None:
-    logs.most_lines = 600
-    runs = runs_on(*(f"node-{number}" for number in range(81)))
-    for _, run in runs:
-        logs.printed[run.pods[0].name] = ["step=1 loss=2" + 1000 * " "] * 600
-    small, run = runs[80]
-    logs.printed[run.pods[0].name] = ["step=7 loss=2"]
-    large = [(Endless(), run) for _, run in runs[:80]]
-    poller = LogPoller(logs, readers=1, poll_seconds=10)
-    for _ in range(5):
-        poller.poll([*large, (small, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
-    assert 30 * 2**20 < poller._intake._memory.total() <= 32 * 2**20
-    assert small.progress(AT).step == 7
-    poller.close()
-
-
-class Endless(ProgressLog):
-    """A log of which each line takes time, and that has no end."""
-
-    def __init__(self) -> None:
+    def __init__(self, poller: "CountedPoller", seconds: float) -> None:
         super().__init__(LogFormatOptions())
+        self.poller, self.seconds, self.taken = poller, seconds, 0
 
     def observing(self, *_: object) -> Iterator[None]:
-        while True:
-            yield
+        self.poller.seconds += self.seconds
+        self.taken += 1
+        yield from ()
 
 
-def test_a_large_read_has_room_beside_any_number_of_small_ones_that_wait(logs: Logs) -> None:
-    """Of jobs that print too much the last lines are read: these fill no room of long logs."""
-    logs.most_lines = 600
-    runs = runs_on(*(f"node-{number}" for number in range(81)))
-    for _, run in runs[:80]:
-        logs.printed[run.pods[0].name] = ["step=1 loss=2"] * 500
-    small = [(Endless(), run) for _, run in runs[:80]]
-    long, run = runs[80]
-    poller = LogPoller(logs, readers=1, poll_seconds=10)
-    for _ in range(3):
-        poller.poll([*small, (long, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
-    logs.printed[run.pods[0].name] = [f"step={step} loss=2" for step in range(1, 601)]
-    for number in range(1, 81):
-        poller.poll([*small, (long, run)], AT + 10 * number, timeout_seconds=0.5)
-        if long.progress(AT).step is not None:
-            break
-    assert long.progress(AT).step is not None
-    poller.close()
+class CountedPoller(LogPoller):
+    """Its clock is moved by what it takes in alone; all that is due is read in each poll."""
+
+    def __init__(self, logs: Logs) -> None:
+        self.seconds = 0.0
+        super().__init__(logs, readers=1, poll_seconds=10, timer=lambda: self.seconds)
+
+    def poll_at(self, runs: Sequence[tuple[ProgressLog, JobRun]], now: float) -> None:
+        self.poll(runs, now, timeout_seconds=TIMEOUT_SECONDS)
+
+
+class TestWhatIsTakenInAtOnce:
+    """A job that prints much, or whose lines take long, does not delay the others."""
+
+    def test_what_takes_longer_waits_for_the_next_tick_and_is_not_read_again_before(
+        self, logs: Logs
+    ) -> None:
+        poller = CountedPoller(logs)
+        runs = runs_on(*(f"node-{number}" for number in range(5)))
+        logs.printed = {run.pods[0].name: ["step=1 loss=2"] for _, run in runs}
+        costly = [(CostlyLog(poller, 0.2), run) for _, run in runs]
+        taken = []
+        for second in (0, 1, 2):
+            poller.poll_at(costly, AT + second)
+            taken.append(sum(log.taken for log, _ in costly))
+        poller.close()
+        assert taken == [2, 4, 5]
+        assert len(logs.reads) == 5
+
+    def test_small_reads_come_before_large_ones(self, logs: Logs) -> None:
+        poller = CountedPoller(logs)
+        runs = runs_on(*(f"node-{number}" for number in range(10)))
+        logs.printed = {run.pods[0].name: ["step=1 loss=2"] * 900 for _, run in runs}
+        logs.printed["job9-worker-0"] = ["step=7 loss=2"]
+        costly = [(CostlyLog(poller, 0.2), run) for _, run in runs]
+        costly[0][0].seconds = 0.4  # it is read first, and takes the time of the first poll
+        for second in (0, 1):
+            awaited = {runs[0][1].name}
+            poller.poll(costly, AT + second, timeout_seconds=TIMEOUT_SECONDS, awaited=awaited)
+        poller.close()
+        assert costly[9][0].taken == 1
+        assert sum(log.taken for log, _ in costly) <= 4
+
+    def test_many_jobs_of_one_namespace_leave_time_to_another(self, logs: Logs) -> None:
+        poller = CountedPoller(logs)
+        runs = runs_on(*(f"node-{number}" for number in range(30)))
+        logs.printed = {run.pods[0].name: ["step=1 loss=2"] for _, run in runs}
+        costly = [(CostlyLog(poller, 0.2), run) for _, run in runs[:29]]
+        honest, run = runs[29]
+        other = msgspec.structs.replace(run.pods[0], namespace="other")
+        quick = honest, JobRun("quick", run.counts, (other,))
+        poller.poll_at(costly, AT)
+        poller.poll_at([*costly, quick], AT + 1)
+        poller.poll_at([*costly, quick], AT + 2)
+        poller.close()
+        assert honest.progress(AT + 2).step == 1
+
+    def test_reads_of_one_namespace_that_wait_leave_memory_to_the_others(self, logs: Logs) -> None:
+        poller = CountedPoller(logs)
+        logs.most_lines = 600
+        runs = runs_on(*(f"node-{number}" for number in range(81)))
+        logs.printed = {run.pods[0].name: ["step=1" + 1000 * " "] * 600 for _, run in runs}
+        costly = [(CostlyLog(poller, 0.2), run) for _, run in runs[:80]]
+        other = msgspec.structs.replace(runs[80][1].pods[0], namespace="other")
+        last = CostlyLog(poller, 0.0), JobRun("other", Counts(1, 1), (other,))
+        for second in range(5):
+            poller.poll_at(costly, AT + second)
+        waiting = sum(read.size for read in poller._waiting)
+        poller.poll_at([*costly, last], AT + 6)
+        poller.poll_at([*costly, last], AT + 7)
+        poller.close()
+        assert 25 * 2**20 < waiting < 40 * 2**20
+        assert last[0].taken == 1
 
 
 def test_an_evaluators_log_is_read_beside_the_trainers() -> None:

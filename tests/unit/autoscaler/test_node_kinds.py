@@ -2,9 +2,9 @@
 
 import pytest
 
-from autoscaler.cluster import Observation
+from autoscaler.cluster import NodeList
 from autoscaler.logs import poller as log_poller
-from autoscaler.logs.poller import LogPoller, Run
+from autoscaler.logs.poller import JobRun, LogPoller
 from optimus.jobs import Counts, Role
 from optimus.kube.kind_orders import kind_orders_of
 from optimus.kube.leases import Lease
@@ -48,8 +48,8 @@ def test_the_node_kind_of_a_run_is_that_of_its_workers_nodes(
     ]
     pods = [pod(f"a-worker-{index}", index=index, node=node) for index, node in enumerate(workers)]
     pods += [pod(f"a-{role}-0", role=role, node=node) for role, node in others.items()]
-    seen = Observation.of(AT, [], nodes, [], [], "kind")
-    run = log_poller.run_of(pods, Counts(1, 1), seen.node_kinds)
+    seen = NodeList.of(nodes, "kind")
+    run = log_poller.run_of(pods, Counts(1, 1), seen.kinds)
     assert run is not None
     assert run.node_kind == kind
 
@@ -58,7 +58,7 @@ def test_speed_samples_carry_the_node_kind_of_their_run(logs: Logs, poller: LogP
     log = progress_log()
     logs.printed["a-worker-0"] = [f"step={step} loss=2.0" for step in range(30)]
     poller.poll(
-        [(log, Run("r", Counts(1, 1), (pod("a-worker-0", uid="a-worker-0-0"),), "fast"))],
+        [(log, JobRun("r", Counts(1, 1), (pod("a-worker-0", uid="a-worker-0-0"),), "fast"))],
         AT,
         timeout_seconds=TIMEOUT_SECONDS,
     )
@@ -72,7 +72,7 @@ def test_a_job_that_is_moved_starts_on_the_kind_on_which_it_is_fastest(
     """Also where the next interval is planned before its pods are placed."""
     cluster = KindsCluster(kinds={"slow": 8, "fast": 8}, cpus=16)
     harness = ControllerHarness(cluster, interval_seconds=interval_seconds, measures=False)
-    state = harness.controller._components.decider._driver.state
+    state = harness.controller._decider._driver.state
     state.kind_factors = {f"before-{number}": FAST_IS_TWICE for number in range(12)}
     goal = {"target_loss": "0.12", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, rescale="any"))
@@ -86,7 +86,7 @@ def test_a_job_that_is_moved_starts_on_the_kind_on_which_it_is_fastest(
 def test_a_job_whose_counts_are_fixed_moves_to_the_faster_kind_once() -> None:
     cluster = KindsCluster(kinds={"slow": 8, "fast": 8}, cpus=16)
     harness = ControllerHarness(cluster, interval_seconds=20, measures=False)
-    state = harness.controller._components.decider._driver.state
+    state = harness.controller._decider._driver.state
     state.kind_factors = {f"before-{number}": FAST_IS_TWICE for number in range(12)}
     goal = {"target_loss": "0.12", "training_mode": "sync", "global_batch_size": "64"}
     fixed = {"max_ps": "1", "max_workers": "1"}
@@ -109,7 +109,7 @@ def test_the_extender_is_told_on_which_kind_new_jobs_are_to_start() -> None:
     def leads(instance: str) -> ControllerHarness:
         harness = ControllerHarness(cluster, instance=instance, measures=False)
         factors = {f"before-{number}": FAST_IS_TWICE for number in range(12)}
-        harness.controller._components.decider._driver.state.kind_factors = factors
+        harness.controller._decider._driver.state.kind_factors = factors
         return harness
 
     def told(holder: str) -> KindOrders:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.jobs.managed import Holds
-from optimus.jobs import Counts
+from optimus.jobs import NO_COUNTS, Counts
 from optimus.kube.contract import Annotation, Phase
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason
@@ -33,7 +33,8 @@ def paused(harness: ControllerHarness, cluster: FakeCluster) -> FakeJob:
     """A job that trained and was paused."""
     job = submitted(cluster)
     harness.run_until("a", Phase.TRAINING)
-    harness.state().begin_pause("turn-7", cluster.at, PauseReason.POLICY, WHY)
+    purpose, pause = RescalePurpose.PREEMPTION, PauseReason.POLICY
+    harness.state().begin("turn-7", cluster.at, NO_COUNTS, WHY, purpose, pause)
     harness.run_until("a", Phase.PAUSED)
     return job
 

@@ -99,9 +99,7 @@ def test_a_paused_job_that_is_not_to_be_rescaled_any_more_is_resumed(cluster: Fa
     assert not long.suspended
 
 
-def test_without_a_fit_a_long_job_is_paused_by_what_is_expected_of_it(
-    cluster: FakeCluster,
-) -> None:
+def test_without_a_fit_a_long_job_is_paused_by_what_is_expected_of_it(cluster: FakeCluster) -> None:
     harness = ControllerHarness(
         cluster, policy="srtf", timing=replace(TIMING, holds=PAUSES), instance="one"
     )
@@ -117,9 +115,7 @@ def test_without_a_fit_a_long_job_is_paused_by_what_is_expected_of_it(
     harness.run_until("long", Phase.TRAINING)
 
 
-def test_a_job_whose_place_is_taken_is_resumed_and_waits_in_the_queue(
-    cluster: FakeCluster,
-) -> None:
+def test_a_job_whose_place_is_taken_is_resumed_and_waits_in_the_queue(cluster: FakeCluster) -> None:
     harness = srtf_on(cluster)
     long = submit(cluster, "long")
     harness.run_until("long", Phase.TRAINING)

@@ -5,16 +5,9 @@ import json
 import msgspec
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.state import BlockReason, JobState
+from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.profile.status import _status_of, status_of
-from optimus.jobs import (
-    ConvergenceThreshold,
-    Goal,
-    TargetLoss,
-    TargetMetric,
-    TwoTargets,
-    goal_text,
-)
+from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, TargetMetric, TwoTargets, goal_text
 from optimus.kube.pods import decode_pod
 from optimus.kube.waiting_events import Wait
 from optimus.models.forecast import Forecast, NoWorkLeft
@@ -54,7 +47,7 @@ def test_100_percent_means_that_the_goal_is_met(
 ) -> None:
     seen = tf_job("a", 1, 2, target_loss="0.3").decoded()
     assert seen.active is not None
-    state = JobState.first_seen(seen, seen.active, None, START_AT)
+    state = TrackedJob.first_seen(seen, seen.active, None, START_AT)
     state.forecasts.current = Forecast(
         NoWorkLeft(), 12.4, goal_met=goal_met, progress_fraction=fraction
     )
@@ -72,7 +65,7 @@ def test_a_job_with_a_pod_that_waits_shows_why_and_no_longer_than_that() -> None
     fake = tf_job("a", 1, 2, target_loss="0.3")
     seen = fake.decoded()
     assert seen.active is not None
-    state = JobState.first_seen(seen, seen.active, None, START_AT)
+    state = TrackedJob.first_seen(seen, seen.active, None, START_AT)
     text = "waits: 2 workers of 1 cpu lack a place"
     for node, shown in ((None, True), ("n1", False)):
         waiting = msgspec.structs.replace(
@@ -112,8 +105,17 @@ def test_what_is_kept_from_tick_to_tick_is_what_would_be_rebuilt() -> None:
 def test_without_news_a_status_is_not_made_again() -> None:
     seen = tf_job("a", 1, 2, target_loss="0.3").decoded()
     assert seen.active is not None
-    state = JobState.first_seen(seen, seen.active, None, START_AT)
+    state = TrackedJob.first_seen(seen, seen.active, None, START_AT)
     first = status_of(state, START_AT)
     assert status_of(state, START_AT + 2) is first
     state.block(BlockReason.PAUSED, "paused by its user: optimus.dl/pause")
     assert status_of(state, START_AT + 2) is not first
+
+
+def test_the_reason_of_a_job_that_is_held_says_until_when() -> None:
+    cluster = FakeCluster()
+    cluster.submit(tf_job("a", 1, 2, target_loss="0.001", pause="true"))
+    harness = ControllerHarness(cluster)
+    harness.run(30)
+    held = "paused by its user: optimus.dl/pause, until its user removes the annotation"
+    assert harness.status("a").reason == held

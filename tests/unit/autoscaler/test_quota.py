@@ -42,8 +42,7 @@ def test_a_raised_quota_brings_the_next_interval_forward_and_what_others_use_doe
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["pods", "count/pods", "cpu", "limits.cpu", "memory", "requests.nvidia.com/gpu"],
+    "name", ["pods", "count/pods", "cpu", "limits.cpu", "memory", "requests.nvidia.com/gpu"]
 )
 def test_of_two_gangs_that_hold_halves_of_a_quota_the_later_makes_way_for_the_first(
     name: str,

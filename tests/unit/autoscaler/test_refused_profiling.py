@@ -47,7 +47,7 @@ def test_a_run_that_waited_too_long_is_none(
     assert job.counts == Counts(1, 2)
 
 
-def test_what_is_refused_is_tried_again_after_a_minute_and_then_ever_later(
+def test_what_is_refused_is_tried_again_after_two_minutes(
     cluster: FakeCluster, profiling: ControllerHarness
 ) -> None:
     cluster.submit(a_job())
@@ -60,5 +60,6 @@ def test_what_is_refused_is_tried_again_after_a_minute_and_then_ever_later(
         profiling.run(1, tick=1)
         if state.measured_again_at != before:
             attempts.append(state.measured_again_at - cluster.at)
-    assert attempts == [120.0, 240.0]
+    assert attempts == [120.0] * len(attempts)
+    assert len(attempts) >= 2
     assert state.rescale is None

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -43,7 +43,7 @@ class Workers:
 
     def __post_init__(self) -> None:
         self.may_answer.set()
-        self.rotation = WorkerRotation(self, CONFIG, self.cpu_time)
+        self.rotation = WorkerRotation(self, CONFIG, ThreadPoolExecutor(2), self.cpu_time)
 
     def cpu_time(self) -> float:
         self.cpu_seconds += self.seconds_per_look

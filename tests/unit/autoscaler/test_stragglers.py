@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from autoscaler.stragglers import (
     ReplacementConfig,
     StragglerReplacer,
-    _Found,
+    _JobStragglers,
     _why_not_now,
     lost_share,
 )
@@ -112,7 +112,7 @@ def found(harness: ControllerHarness) -> str:
 
 
 def replacer_of(harness: ControllerHarness) -> StragglerReplacer:
-    replacer = harness.controller._components.stragglers
+    replacer = harness.controller._stragglers
     assert replacer is not None
     return replacer
 
@@ -191,9 +191,9 @@ def test_nodes_that_are_avoided_already_are_no_room() -> None:
     harness.run(2)
     state, observation = harness.state(), cluster.observe(cluster.at)
     managed, replacer = harness.controller.managed.states, replacer_of(harness)
-    assert replacer._why_no_room(managed, state, _Found(SLOW), observation) == ""
+    assert replacer._why_no_room(managed, state, _JobStragglers(SLOW), observation) == ""
     state.record = dataclasses.replace(state.record, avoided=(Avoided("n2", cluster.at + 1),))
-    why = replacer._why_no_room(managed, state, _Found(SLOW), observation)
+    why = replacer._why_no_room(managed, state, _JobStragglers(SLOW), observation)
     assert why == "it does not fit without n1, n2"
 
 
@@ -206,7 +206,7 @@ def test_room_that_is_kept_for_a_rescale_of_another_job_is_not_used() -> None:
     other.pods.clear()
     managed, replacer = harness.controller.managed.states, replacer_of(harness)
     states, observation = (managed["uid-a"], managed["uid-b"]), cluster.observe(cluster.at)
-    found = _Found(SLOW)
+    found = _JobStragglers(SLOW)
     assert replacer._why_no_room(managed, states[0], found, observation) == ""
     states[1].begin("i", cluster.at, Counts(1, 1), "why", RescalePurpose.INTERVAL)
     assert states[1].rescale is not None

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
-from autoscaler.executor import Access, Rescales
-from autoscaler.jobs.state import JobState
-from autoscaler.logs.poller import Run
+from autoscaler.executor import RescaleAccess, Rescales
+from autoscaler.jobs.state import TrackedJob
+from autoscaler.logs.poller import JobRun
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvents
+from autoscaler.profile.events import EventRecorder
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
@@ -21,7 +21,7 @@ from tests.unit.autoscaler.fake_job import START_AT, tf_job
 from tests.unit.rescale.test_executor import EverythingFits
 
 
-def moving(rescale: str) -> tuple[FakeCluster, JobState]:
+def moving(rescale: str) -> tuple[FakeCluster, TrackedJob]:
     """A job that trains, and is to be moved."""
     cluster = FakeCluster()
     cluster.submit(tf_job("a", 1, 1, target_loss="0.1", rescale=rescale))
@@ -29,7 +29,7 @@ def moving(rescale: str) -> tuple[FakeCluster, JobState]:
     observation = cluster.observe(cluster.at)
     seen = observation.jobs["uid-a"]
     assert seen.active is not None
-    state = JobState.first_seen(seen, seen.active, None, cluster.at)
+    state = TrackedJob.first_seen(seen, seen.active, None, cluster.at)
     state.update(observation, nodes_changed=False)
     state.begin("i", cluster.at, Counts(1, 2), "why", RescalePurpose.INTERVAL)
     return cluster, state
@@ -41,15 +41,15 @@ class Reads:
 
     answers: Iterator[bool]
 
-    def read_now(self, log: ProgressLog, run: Run) -> bool:
+    def read_now(self, log: ProgressLog, run: JobRun) -> bool:
         del log, run
         return next(self.answers)
 
 
-def is_suspended_after_advance(cluster: FakeCluster, state: JobState, reads: Reads) -> bool:
-    events = JobEvents(cluster, Metrics())
+def is_suspended_after_advance(cluster: FakeCluster, state: TrackedJob, reads: Reads) -> bool:
+    events = EventRecorder(cluster, Metrics())
     recorder = ProfileRecorder(cluster, events, spacing_seconds=0)
-    access = Access(cluster, cluster, recorder, events, reads)
+    access = RescaleAccess(cluster, cluster, recorder, events, reads)
     executor = Rescales(access, RescaleConfig(fresh_seconds=30))
     executor.advance(state, cluster.observe(cluster.at), EverythingFits(), cluster.at)
     return cluster.jobs["a"].suspended

@@ -180,9 +180,7 @@ def test_what_cannot_be_read_of_the_lease_is_known_before_anything_is_decided(
     assert harness.intervals > 0
 
 
-def test_what_another_policy_or_somebody_else_has_written_is_left_out(
-    cluster: FakeCluster,
-) -> None:
+def test_what_another_policy_or_somebody_else_has_written_is_left_out(cluster: FakeCluster) -> None:
     parts = {"a": PolicyMemory("x", 2, {"s": 1}), "b": PolicyMemory("y", 2, {"s": 2})}
     assert PolicyMemory.joined("x", "{", parts).data == {"jobs": {"a": {"s": 1}}}
     stored = PolicyMemory("x", 2, {"at": 5}).as_json()

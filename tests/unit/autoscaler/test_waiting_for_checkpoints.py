@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoscaler.logs.poller import Run
+from autoscaler.logs.poller import JobRun
 from optimus.errors import NotReady
 from optimus.jobs import Counts
 from optimus.progress.log import ProgressLog
@@ -140,7 +140,7 @@ def test_a_stale_checkpoint_does_not_count_while_the_log_is_read_late(
 class _LateReads:
     """The last lines of a run show that its log goes on after them."""
 
-    def read_now(self, log: ProgressLog, run: Run) -> bool:
+    def read_now(self, log: ProgressLog, run: JobRun) -> bool:
         look = PodRun(run.name, truncated=True)
         for pod in run.pods:
             assert pod.replica is not None

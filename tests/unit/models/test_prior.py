@@ -9,7 +9,7 @@ from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, CountBounds, Counts, TargetLoss
 from optimus.models.convergence import TimeToGoal
 from optimus.models.earlier_runs import run_of
-from optimus.models.forecast import Forecast, forecast_job, goal_from_earlier
+from optimus.models.forecast import Forecast, forecast_job
 from optimus.models.prior import (
     RUN_SPREAD,
     earlier_total,
@@ -84,14 +84,6 @@ def test_an_unusable_log_is_said_in_spite_of_earlier_runs() -> None:
 def test_a_goal_that_no_earlier_run_met_leaves_the_job_without_a_forecast() -> None:
     progress = TrainingProgress(earlier=(run(20),))
     assert isinstance(forecast_job(JOB, progress, TargetLoss(0.12)), NotReady)
-
-
-def test_the_goal_of_earlier_runs_is_said_in_their_unit() -> None:
-    found = goal_from_earlier(TrainingProgress(earlier=(run(),)), GOAL)
-    assert found is not None
-    time_to_goal, unit = found
-    assert unit == "epochs"
-    assert time_to_goal.low < 46 < time_to_goal.high
 
 
 class TestSpeed:

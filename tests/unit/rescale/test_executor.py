@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from autoscaler.cluster import Observation
-from autoscaler.executor import Access, Rescales
-from autoscaler.jobs.state import JobState
-from autoscaler.logs.poller import Run
+from autoscaler.executor import RescaleAccess, Rescales
+from autoscaler.jobs.state import TrackedJob
+from autoscaler.logs.poller import JobRun
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvents
+from autoscaler.profile.events import EventRecorder
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
@@ -82,7 +82,7 @@ class FakeApi:
         self.asked.append(("unmark", job.resource_version))
         return self.outcome
 
-    def read_now(self, log: ProgressLog, run: Run) -> bool:
+    def read_now(self, log: ProgressLog, run: JobRun) -> bool:
         self.asked.append("logs")
         return self.logs_are_in
 
@@ -90,7 +90,7 @@ class FakeApi:
 class EverythingFits:
     """A cluster with room for all that is asked for."""
 
-    def counts_found(self, state: JobState, most: Counts, at: float) -> CountsFound:
+    def counts_found(self, state: TrackedJob, most: Counts, at: float) -> CountsFound:
         del state
         return CountsFound(at, most)
 
@@ -108,15 +108,15 @@ class Setting:
         (job,) = self.observation.jobs.values()
         assert job.job is not None
         self.api = FakeApi(job, self.observation.pods[job.uid])
-        self.state = JobState.first_seen(job, job.job, None, AT)
+        self.state = TrackedJob.first_seen(job, job.job, None, AT)
         self.state.update(self.observation, nodes_changed=False)
         self.state.begin("i7", AT, Counts(2, 3), "worker 3 saves 41 s", RescalePurpose.INTERVAL)
         assert self.state.rescale is not None
         record = replace(self.state.rescale.record, step=step)
         self.state.rescale = replace(self.state.rescale, record=record, written=True)
-        events = JobEvents(self.cluster, Metrics(), lambda: AT)
+        events = EventRecorder(self.cluster, Metrics(), lambda: AT)
         recorder = ProfileRecorder(self.cluster, events, spacing_seconds=5, timer=lambda: AT)
-        access = Access(self.api, self.api, recorder, events, self.api)
+        access = RescaleAccess(self.api, self.api, recorder, events, self.api)
         self.rescales = Rescales(access, RescaleConfig())
 
     def execute(self, instruction: Observe | Suspend | ResizeAndResume | Unmark) -> object:

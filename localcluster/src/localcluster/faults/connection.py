@@ -103,8 +103,8 @@ class ClientConnection(BaseHTTPRequestHandler):
     def _before(self, call: faults.Call, fault: faults.Fault | None) -> None:
         traffic = self.traffic
         match fault.effect if fault else None:
-            case faults.ErrorResponse() as error:
-                self._refuse(call, fault, error)
+            case faults.ErrorResponse(after_effect=False) as error:
+                self._refuse(call, fault, error, 0)
             case faults.Cut(after_effect=False):
                 self._cut(call, fault, 0)
             case faults.Hang(seconds=seconds):
@@ -145,6 +145,8 @@ class ClientConnection(BaseHTTPRequestHandler):
             case faults.Kill():
                 self.traffic.kill_client()
                 self._cut(call, fault, code)
+            case faults.ErrorResponse() as error:
+                self._refuse(call, fault, error, code)
             case _ if upstream.is_stream:
                 self._stream(call, fault, upstream)
             case _:
@@ -154,9 +156,9 @@ class ClientConnection(BaseHTTPRequestHandler):
                 self._send(code, upstream.headers, body)
 
     def _refuse(
-        self, call: faults.Call, fault: faults.Fault | None, error: faults.ErrorResponse
+        self, call: faults.Call, fault: faults.Fault | None, error: faults.ErrorResponse, code: int
     ) -> None:
-        self.traffic.record(call, fault, 0)
+        self.traffic.record(call, fault, code)
         headers = [("Content-Type", "application/json")]
         if error.retry_after_seconds is not None:
             headers.append(("Retry-After", str(error.retry_after_seconds)))

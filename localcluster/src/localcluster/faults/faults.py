@@ -23,11 +23,17 @@ class Call:
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of this method whose target and body match these patterns somewhere."""
+    """Calls of this method whose target and body match these patterns somewhere.
+
+    Raises re.error where a pattern is no regular expression."""
 
     method: str
     target: str
     body: str = ""
+
+    def __post_init__(self) -> None:
+        re.compile(self.target)
+        re.compile(self.body)
 
     def match(self, call: Call) -> bool:
         """Tell whether the call is one of them."""
@@ -40,10 +46,11 @@ class Calls:
 
 @dataclass(frozen=True)
 class ErrorResponse:
-    """An error status; the server does not get the call."""
+    """An error status; `after_effect`: the server has carried the call out all the same."""
 
     code: int
     retry_after_seconds: int | None = None
+    after_effect: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,13 +101,18 @@ Effect: TypeAlias = ErrorResponse | Hang | Cut | Freeze | Restart | Kill | EndSt
 class Fault:
     """The `nth` matching call, and the `times - 1` after it, meet this.
 
-    With `after`, calls are counted from the one on that follows the first of those."""
+    Calls are counted from the one on that follows the first call of `after`, where that is given.
+    Raises ValueError below 1."""
 
     where: Calls
     effect: Effect
     nth: int = 1
     times: int = 1
     after: Calls | None = None
+
+    def __post_init__(self) -> None:
+        if self.nth < 1 or self.times < 1:
+            raise ValueError(f"calls are counted from 1, not nth={self.nth}, times={self.times}")
 
 
 class Plan:

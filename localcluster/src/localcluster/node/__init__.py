@@ -1,6 +1,6 @@
 """A node agent: it registers nodes with an API server and runs their pods as local processes.
 
-It keeps the parts of a kubelet's behaviour that schedulers, operators and users see:
+It keeps the parts of a kubelet's behaviour that schedulers, operators and users see: admission,
 init containers and sidecars, restart policies with back-off, HTTP probes, grace periods, phases and
 conditions, Events, logs. There is no isolation, no resource limit, no user, no mount or network
 namespace. What stands in for them:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from localcluster.api_calls import ApiCalls
 from localcluster.embedded.raw_objects import RawObject, raw_objects
 from localcluster.kubeconfig import read_kubeconfig
+from localcluster.node.admission import NodeAdmission
 from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.config import AgentConfig
 from localcluster.node.lifecycle import EmitEvent, StatusJson, Vanished
@@ -43,7 +44,7 @@ class Agent:
         self._mutex = threading.Lock()
         self._client = connect(config.kubeconfig, user_agent="optimus-localcluster-node")
         self._api = ApiCalls(self._client)
-        self._names = {node.name for node in config.nodes}
+        self._admission = {node.name: NodeAdmission(node.capacity) for node in config.nodes}
         self._events = EventWriter(self._client, "kubelet", api_version="v1")
         self._event_pool = ThreadPoolExecutor(1, "events")
         self._machine = self._make_machine()
@@ -96,13 +97,14 @@ class Agent:
 
     def _pod_seen(self, pod: dict[str, Any]) -> None:
         self._machine.peers.pod_seen(pod)
-        if pod["spec"].get("nodeName") not in self._names:
+        node = pod["spec"].get("nodeName")
+        if node not in self._admission:
             return
         uid = pod["metadata"]["uid"]
         with self._mutex:
             runner = self._runners.get(uid)
             if runner is None and not self._stop.is_set():
-                self._runners[uid] = self._start_runner(pod)
+                self._runners[uid] = self._start_runner(pod, node)
         if runner is not None:
             runner.update(pod)
 
@@ -148,10 +150,11 @@ class Agent:
                 return True
         return False
 
-    def _start_runner(self, pod: dict[str, Any]) -> PodRunner:
+    def _start_runner(self, pod: dict[str, Any], node: str) -> PodRunner:
         context = RunnerContext(
             api=self._api,
             emit=self._emit,
+            admission=self._admission[node],
             back_off=self._config.settings.back_off,
             forgotten=self._forget,
         )

@@ -20,14 +20,6 @@ class Moment:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Rejection:
-    """Why a pod has failed without a run: the status reason and a sentence."""
-
-    reason: str
-    message: str
-
-
 # --- states of a container
 
 

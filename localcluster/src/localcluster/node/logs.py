@@ -74,10 +74,12 @@ class LogQuery:
     limit_bytes: int | None = None
 
     @staticmethod
-    def parse(values: dict[str, str]) -> "LogQuery":
+    def parse(values: dict[str, str], now: datetime) -> "LogQuery":
         """Read a query string's values. Raises ValueError with a sentence."""
         try:
             since = datetime.fromisoformat(values["sinceTime"]) if values.get("sinceTime") else None
+            if values.get("sinceSeconds"):
+                since = now - timedelta(seconds=int(values["sinceSeconds"]))
             if since is not None and since.tzinfo is None:
                 since = since.replace(tzinfo=UTC)
             return LogQuery(

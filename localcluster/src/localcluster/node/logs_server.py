@@ -9,6 +9,7 @@ import select
 import socket
 import ssl
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _logs(self, namespace: str, pod: str, container: str, values: dict[str, str]) -> None:
         try:
-            query = LogQuery.parse(values)
+            query = LogQuery.parse(values, datetime.now(UTC))
         except ValueError as error:
             self._answer(400, str(error))
             return

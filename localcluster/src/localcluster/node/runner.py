@@ -16,6 +16,7 @@ from typing import Any
 from localcluster.api_calls import STRATEGIC_PATCH, ApiCalls, object_path
 from localcluster.backoff import BackOff
 from localcluster.node import lifecycle as life
+from localcluster.node.admission import NodeAdmission, Rejection
 from localcluster.node.lifecycle import Event, Instruction, Moment
 from localcluster.node.logs import LogFile
 from localcluster.node.pod_processes import PodProcesses
@@ -37,6 +38,7 @@ class RunnerContext:
 
     api: ApiCalls
     emit: Callable[[life.StatusJson, life.EmitEvent], None]
+    admission: NodeAdmission
     back_off: BackOff
     forgotten: Callable[[str], None]
 
@@ -111,6 +113,11 @@ class PodRunner(threading.Thread):
 
     def run(self) -> None:
         """Handle events until the pod is forgotten or abandoned."""
+        refused = self._admit()
+        if refused is not None:
+            self._machine.reject(refused)
+            event = life.EmitEvent("Warning", refused.reason, refused.message)
+            self._context.emit(self.pod, event)
         # A deletion that is already under way comes first: nothing of such a pod is started.
         self.update(self.pod)
         self.post(life.Tick())
@@ -119,6 +126,11 @@ class PodRunner(threading.Thread):
                 self._handle(next_event)
             except Exception:  # noqa: BLE001 -- a defect met by one pod must not leave its containers unattended
                 _LOG.exception("%s: %r was not handled to its end", self.name, next_event)
+
+    def _admit(self) -> Rejection | None:
+        if self._machine.finished:
+            return None
+        return self._context.admission.admit(self.pod)
 
     def _next(self) -> Event | None:
         """Wait for the next event, or for the next instant at which something is due."""
@@ -158,12 +170,16 @@ class PodRunner(threading.Thread):
                 self._discard = True
             case life.Forget():
                 self._forgotten = True
+                self._context.admission.release(self.spec.uid)
                 self._processes.close()
                 self._context.forgotten(self.spec.uid)
         return None
 
     def _sync(self) -> None:
         """Write the status if it has changed, then delete the object if that is due."""
+        if self._machine.finished:
+            # Before anybody can read that the pod has ended, or its successor would be refused.
+            self._context.admission.release(self.spec.uid)
         api, uid, status = self._context.api, self.spec.uid, self._machine.status(now())
         path = object_path("pods", self.spec.namespace, self.spec.name)
         try:

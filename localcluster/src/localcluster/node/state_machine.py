@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from localcluster.backoff import BackOff
 from localcluster.node import lifecycle as life
+from localcluster.node.admission import Rejection
 from localcluster.node.lifecycle import (
     ContainerRecord,
     EmitEvent,
     Event,
     Instruction,
     Moment,
-    Rejection,
     Stopping,
 )
 from localcluster.node.pod_spec import PodSpec
@@ -77,7 +77,7 @@ class PodMachine:
         if phase in {"Succeeded", "Failed"}:
             self._written, self._phase = dict(recovered or {}), str(phase)
         elif (recovered or {}).get("startTime"):
-            self._rejection, self._phase = Rejection("NodeAgentEnded", _AGENT_ENDED), "Failed"
+            self.reject(Rejection("NodeAgentEnded", _AGENT_ENDED))
 
     @property
     def records(self) -> list[ContainerRecord]:
@@ -88,6 +88,10 @@ class PodMachine:
     def finished(self) -> bool:
         """Whether the pod has reached Succeeded or Failed and nothing of it runs."""
         return self._phase is not None and not any(each.alive for each in self.records)
+
+    def reject(self, rejection: Rejection) -> None:
+        """Refuse the pod at admission: it fails at once and nothing of it is started."""
+        self._rejection, self._phase = rejection, "Failed"
 
     def handle(self, event: Event, now: Moment) -> list[Instruction]:
         """Take one event; return what has to be done, in order."""

@@ -112,9 +112,10 @@ def test_a_pod_is_bound_once(api: Api) -> None:
 
 def test_a_status_is_written_beside_the_pod(api: Api) -> None:
     api.create("pods", pod("p"))
-    written = {"status": {"phase": "Running"}}
+    written = {"status": {"phase": "Running", "nominatedNodeName": "n"}}
     api.calls.patch(api.path("pods", "p"), {"status": {"phase": "Failed"}})
-    assert api.calls.patch(api.path("pods", "p", "status"), written)["status"]["phase"] == "Running"
+    status = api.calls.patch(api.path("pods", "p", "status"), written)["status"]
+    assert (status["phase"], status["nominatedNodeName"]) == ("Running", "n")
 
 
 def test_what_an_object_owns_goes_with_it(api: Api) -> None:
@@ -136,4 +137,11 @@ def test_a_finalizer_holds_an_object(api: Api) -> None:
     api.calls.delete(api.path("pods", "p"), {})
     assert api.get("pods", "p")["metadata"]["deletionTimestamp"]
     api.calls.patch(api.path("pods", "p"), {"metadata": {"finalizers": None}})
+    assert api.find("pods", "p") is None
+
+
+def test_an_evicted_pod_goes(api: Api) -> None:
+    api.create("pods", pod("p"))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    api.calls.create(api.path("pods", "p", "eviction"), eviction)
     assert api.find("pods", "p") is None

@@ -76,6 +76,25 @@ def test_slow_watchers_block_no_writer_and_receive_every_event(
         assert events(each, len(wanted)) == wanted
 
 
+def test_an_incomplete_delete_request_deletes_nothing(cluster: LocalCluster, core: Core) -> None:
+    core.create_namespaced_config_map("default", {"metadata": {"name": "kept"}})
+    credentials = read_kubeconfig(cluster.kubeconfig)
+    server = urlsplit(credentials.server)
+    head = (
+        "DELETE /api/v1/namespaces/default/configmaps/kept HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {credentials.token}\r\nContent-Type: "
+        "application/json\r\nContent-Length: 60\r\n\r\n"
+    )
+    for body in (b"", b'{"preconditions":', b"{}"):
+        with socket.create_connection((server.hostname, server.port)) as asking:
+            asking.sendall(head.encode() + body)
+            asking.shutdown(socket.SHUT_WR)
+            while asking.recv(4096):  # until the server has taken note that no more will come
+                pass
+    assert core.read_namespaced_config_map("kept", "default").metadata.name == "kept"
+    core.delete_namespaced_config_map("kept", "default")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_sigterm_ends_the_server_and_its_watches_cleanly(number: signal.Signals) -> None:
     (port,) = pick_ports(1)

@@ -9,6 +9,7 @@ from typing import Any
 from localcluster.backoff import BackOff
 from localcluster.images import Environment, ImageCatalog
 from localcluster.node import lifecycle as life
+from localcluster.node.admission import NodeAdmission
 from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.peer_addresses import PeerAddresses
 from localcluster.node.pod_processes import Machine, PodProcesses
@@ -18,6 +19,7 @@ from localcluster.node.runner import PodRunner, RunnerContext
 from localcluster.ports import PortAllocator
 from tests.unit.node.fake_api import FakeApi
 
+CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 _WAIT_SECONDS = 180.0
 
 
@@ -37,6 +39,7 @@ class NodeHarness:
     def __init__(self, folder: Path) -> None:
         self.api = FakeApi()
         self.recorder = Recorder()
+        self.admission = NodeAdmission(CAPACITY)
         self.forgotten = threading.Event()
         self.table = ProcessTable()
         self.ports = PortAllocator()
@@ -61,6 +64,7 @@ class NodeHarness:
         context = RunnerContext(
             self.api,
             self.recorder.emit,
+            self.admission,
             BackOff(0.05, 0.2, 600),
             lambda _: self.forgotten.set(),
         )

@@ -182,6 +182,18 @@ def test_a_declared_port_becomes_a_port_of_its_own_for_program_probe_and_reader(
     assert told["8080"] != 8080
 
 
+def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(node_harness: NodeHarness) -> None:
+    resources = {"requests": {"cpu": "3"}}
+    first = node_harness.run(pod(script(SLEEP, resources=resources), name="a", uid="a")).wait_phase(
+        "Running"
+    )
+    second = node_harness.run(
+        pod(script(SLEEP, resources=resources), name="b", uid="b")
+    ).wait_phase("Failed")
+    assert second.status["reason"] == "OutOfcpu"
+    assert first.status["phase"] == "Running"
+
+
 SIDECAR = """
 import http.server, signal, sys
 def note(text):

@@ -37,3 +37,10 @@ def test_http(httpserver: HTTPServer, status: int, fails: str | None) -> None:
     headers = [{"name": "X-Probe", "value": "yes"}]
     found = failure({"path": "/z", "port": "web", "httpHeaders": headers}, httpserver.port)
     assert found is None if fails is None else fails in str(found)
+
+
+def test_a_missing_server_and_an_undeclared_port_fail_the_probe_with_a_message() -> None:
+    with HTTPServer(host="127.0.0.1") as server:
+        port = server.port
+    assert f"Get http://127.0.0.1:{port}/" in str(failure({"port": 80}, port))
+    assert 'port "nope"' in str(failure({"port": "nope"}, port))

@@ -2,16 +2,20 @@
 clash."""
 
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
 import yaml
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 
 from localcluster import components
 from localcluster.binaries.locate import Binaries
 from localcluster.binaries.modules import KUBERNETES, TRAINING_OPERATOR
+from localcluster.client import api_client
 from localcluster.components import Component, Ports, Recipe
-from localcluster.identities import write_identities
+from localcluster.identities import IDENTITIES, write_identities
 from localcluster.paths import ClusterPaths
 
 PORTS = Ports(20001, 20002, 20003, 20004, 20005, 20006, 20007)
@@ -61,6 +65,21 @@ class TestCommandLines:
 
 
 class TestIdentities:
+    @pytest.mark.parametrize("name", sorted(IDENTITIES))
+    def test_a_certificate_names_its_user_and_group(self, paths: ClusterPaths, name: str) -> None:
+        certificate = x509.load_pem_x509_certificate((paths.pki / f"{name}.crt").read_bytes())
+        identity = IDENTITIES[name]
+        users = [
+            each.value for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        ]
+        assert users == [identity.user]
+        groups = [
+            each.value
+            for each in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        ]
+        assert groups == [identity.group or "localcluster"]
+        assert ("system:masters" in groups) == (name == "admin")
+
     def test_a_kubeconfig_points_to_this_cluster_and_its_files_from_wherever_it_is_read(
         self, paths: ClusterPaths
     ) -> None:
@@ -74,6 +93,16 @@ class TestIdentities:
             "client-key": str(paths.pki / "admin.key"),
         }
         assert all(Path(each).is_absolute() for each in files.values())
+
+    def test_a_client_leaves_no_copy_of_a_key_where_it_is_killed(
+        self, paths: ClusterPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The official client writes what a kubeconfig embeds to files, and removes them at its
+        orderly end."""
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        with api_client(paths.kubeconfig) as client:
+            assert client.configuration.key_file == str(paths.pki / "admin.key")
+        assert list(tmp_path.iterdir()) == []
 
     def test_nobody_else_can_read_a_key(self, paths: ClusterPaths) -> None:
         secrets = [paths.kubeconfig, *paths.pki.glob("*.key"), *paths.pki.glob("*.kubeconfig")]

@@ -52,3 +52,21 @@ def test_the_image_of_kube_scheduler_is_a_program_of_this_repository() -> None:
     assert isinstance(found, Environment)
     assert os.access(Path(found.path[0]) / "kube-scheduler", os.X_OK)
     assert (found.path[1], found.env["PYTHONPATH"]) == (f"{sys.prefix}/bin", SOURCES)
+
+
+def test_the_kinds_of_the_operator_are_defined() -> None:
+    for path, required in (
+        ("tfjobs", ["tfReplicaSpecs"]),
+        ("mxjobs", ["jobMode", "mxReplicaSpecs"]),
+    ):
+        definition = yaml.safe_load(
+            (Path(backend.__file__).parent / "kinds" / f"{path}.yaml").read_text()
+        )
+        assert definition["metadata"]["name"] == f"{path}.kubeflow.org"
+        version = definition["spec"]["versions"][0]
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        assert (spec["required"], version["subresources"]) == (required, {"status": {}})
+        assert spec["properties"]["runPolicy"]["properties"]["suspend"] == {
+            "type": "boolean",
+            "default": False,
+        }

@@ -8,7 +8,26 @@ from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map
 
 
+class TestNamespaces:
+    def test_what_it_needs_comes_back(self) -> None:
+        server = ApiServer()
+        server.objects.delete(server.target("serviceaccounts", "default"))
+        server.settle()
+        assert server.names("serviceaccounts") == ["default"]
+
+
 class TestDefinitions:
+    def test_a_kind_is_served_as_soon_as_it_is_defined(self) -> None:
+        status = (ApiServer().get("customresourcedefinitions", "widgets.test.io") or {})["status"]
+        assert {each["type"]: each["status"] for each in status["conditions"]} == {
+            "NamesAccepted": "True",
+            "Established": "True",
+        }
+        assert (status["storedVersions"], status["acceptedNames"]["listKind"]) == (
+            ["v1"],
+            "WidgetList",
+        )
+
     def test_its_objects_go_with_it(self) -> None:
         server = ApiServer()
         server.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 1}})
@@ -101,6 +120,13 @@ class TestVolumes:
         self.claim(server)
         self.volume(server, "v", "2Gi", **spec)
         assert self.bound(server) is None
+
+    def test_a_claim_waits_for_its_volume(self) -> None:
+        server = ApiServer()
+        self.claim(server)
+        assert self.bound(server) is None
+        self.volume(server, "v", "2Gi")
+        assert self.bound(server) == "v"
 
 
 def test_a_controller_that_lags_reads_the_latest_object() -> None:

@@ -67,6 +67,16 @@ def end_leaving(server: ApiServer) -> None:
     server.settle()
 
 
+def test_it_gets_its_pods_and_owns_them() -> None:
+    server = deployed(2)
+    names = server.names("pods")
+    assert len(names) == 2
+    metadata = (server.get("pods", names[0]) or {})["metadata"]
+    assert names[0].startswith(f"d-{metadata['labels']['pod-template-hash']}-")
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("Deployment", "d", True)
+
+
 def test_its_status_follows_its_pods() -> None:
     server = deployed(2)
     assert (status(server)["replicas"], status(server)["unavailableReplicas"]) == (2, 2)
@@ -108,3 +118,10 @@ def test_a_rolling_update_keeps_the_old_pods_until_the_new_are_ready() -> None:
     make_ready(server)
     end_leaving(server)
     assert images(server) == ["i:2", "i:2"]
+
+
+def test_everything_goes_with_it() -> None:
+    server = deployed(2)
+    server.objects.delete(server.target("deployments", "d"))
+    server.settle()
+    assert server.names("pods") == []

@@ -87,15 +87,21 @@ class TestGenerations:
 
 
 class TestSubresources:
-    def test_binding_sets_node_and_condition(self) -> None:
+    def test_binding_sets_node_and_condition_and_ends_the_nomination(self) -> None:
         server = ApiServer()
         server.create("pods", pod())
+        patched(server, "pods", "p", {"status": {"nominatedNodeName": "n"}}, "status")
         server.objects.bind(server.target("pods", "p"), {"target": {"kind": "Node", "name": "n"}})
         bound = server.get("pods", "p") or {}
         assert bound["spec"]["nodeName"] == "n"
+        assert "nominatedNodeName" not in bound["status"]
         assert [(each["type"], each["status"]) for each in bound["status"]["conditions"]] == [
             ("PodScheduled", "True")
         ]
+        nominate = {"status": {"nominatedNodeName": "m"}}
+        assert "already bound to a node" in str(
+            refusal(lambda: patched(server, "pods", "p", nominate, "status"))
+        )
 
 
 def test_a_default_that_is_patched_away_comes_back() -> None:

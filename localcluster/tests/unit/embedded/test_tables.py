@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from localcluster.embedded.apiserver.wire import Request, Response
-from tests.unit.embedded.api_server import WIDGETS, ApiServer
+from tests.unit.embedded.api_server import WIDGETS, ApiServer, pod
 
 NS = "/api/v1/namespaces/ns"
 COLUMNS = [
@@ -28,6 +28,28 @@ def printed(server: ApiServer, path: str) -> list[list[Any]]:
         *(each["cells"] for each in body["rows"]),
     ]
     return [[row[place] for place in shown] for row in rows]
+
+
+def test_pods_are_printed_as_kubectl_prints_them() -> None:
+    server = ApiServer()
+    server.create("pods", pod())
+    server.clock.pass_seconds(90)
+    heading = ["Name", "Ready", "Status", "Restarts", "Age"]
+    assert printed(server, f"{NS}/pods") == [heading, ["p", "0/1", "Pending", "0", "90s"]]
+    assert printed(server, f"{NS}/pods/p") == printed(server, f"{NS}/pods")
+
+
+def test_a_pods_status_is_the_reason_of_its_container() -> None:
+    server = ApiServer()
+    server.create("pods", pod())
+    status = {
+        "ready": False,
+        "restartCount": 3,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    }
+    body = {"status": {"containerStatuses": [status]}}
+    server.request("PATCH", f"{NS}/pods/p/status", body, "application/merge-patch+json")
+    assert printed(server, f"{NS}/pods")[1][1:4] == ["0/1", "CrashLoopBackOff", "3"]
 
 
 def test_custom_resources_have_the_columns_of_their_definition() -> None:

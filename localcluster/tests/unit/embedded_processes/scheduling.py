@@ -21,7 +21,7 @@ def node(name: str, cpu: str = "4", *, labels: Json | None = None, **spec: Any) 
     }
 
 
-def pod(name: str, cpu: str = "1", *, priority: int = 0, **spec: Any) -> Json:
+def pod(name: str, cpu: str = "1", *, nominated: str = "", priority: int = 0, **spec: Any) -> Json:
     container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     return {
         "metadata": {
@@ -31,7 +31,7 @@ def pod(name: str, cpu: str = "1", *, priority: int = 0, **spec: Any) -> Json:
             "resourceVersion": str(next(_UIDS)),
         },
         "spec": {"containers": [container], "schedulerName": "mine", "priority": priority, **spec},
-        "status": {"phase": "Pending"},
+        "status": {"phase": "Pending", **({"nominatedNodeName": nominated} if nominated else {})},
     }
 
 

@@ -85,3 +85,9 @@ def test_an_answer_that_cannot_be_used_says_why(answer: Any, why: str) -> None:
 def test_scores_are_weighed_against_the_schedulers_own() -> None:
     answer = [{"Host": "a", "Score": 10}, {"host": "b"}]
     assert Answering(answer).prioritize({}, OFFERED) == {"a": 12100, "b": 0}
+
+
+def test_an_extender_that_does_not_filter_keeps_every_node() -> None:
+    assert HttpExtender(ExtenderConfiguration("http://x")).filter({}, OFFERED) == Filtered(
+        ("a", "b")
+    )

@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 
 from localcluster.embedded.operator.jobs import MXJOB, PYTORCHJOB, TFJOB, read_job
 from localcluster.embedded.operator.reconcile import Create
+from localcluster.embedded.operator.status_rules import with_condition
 from localcluster.embedded.raw_objects import Json
 from tests.cases import cases
 from tests.unit.embedded_processes.jobs import (
+    NOW,
     OperatorHarness,
     body_of,
     job_of,
@@ -49,7 +51,28 @@ class TestReading:
         assert read_job(TFJOB, body) == f"TFJobSpec is not valid{why}"
 
 
+class TestConditions:
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["Created", "Running", "Restarting", "Suspended", "Succeeded"]),
+                st.booleans(),
+            )
+        )
+    )
+    def test_nothing_changes_after_failed(self, steps: list[tuple[str, bool]]) -> None:
+        failed = with_condition({}, NOW, "Failed", "F", "")
+        status = failed
+        for kind, true in steps:
+            status = with_condition(status, LATER, kind, "R", "", true=true)
+        assert status is failed
+
+
 class TestCourse:
+    def test_nothing_is_done_where_nothing_has_changed(self) -> None:
+        harness = running(tfjob({"PS": 1, "Worker": 2}))
+        assert harness.look(LATER) == []
+
     def test_suspension_comes_before_failure(self) -> None:
         harness = running(tfjob({"PS": 1, "Worker": 1}))
         harness.body["spec"]["runPolicy"] = {"suspend": True}
@@ -129,6 +152,26 @@ def happen(harness: OperatorHarness, event: str, number: int) -> None:
 
 
 class TestPyTorch:
+    def variables(self, harness: OperatorHarness, pod: str) -> dict[str, str]:
+        (container,) = harness.pods[pod]["spec"]["containers"]
+        return {each["name"]: each["value"] for each in container["env"]}
+
+    def test_each_rank_is_told_of_the_world(self) -> None:
+        job = running(body_of(PYTORCHJOB, {"Master": 1, "Worker": 2}), PYTORCHJOB)
+        assert self.variables(job, "j-worker-1") == {
+            "PYTHONUNBUFFERED": "1",
+            "MASTER_PORT": "23456",
+            "PET_MASTER_PORT": "23456",
+            "MASTER_ADDR": "j-master-0",
+            "PET_MASTER_ADDR": "j-master-0",
+            "WORLD_SIZE": "3",
+            "RANK": "2",
+            "PET_NPROC_PER_NODE": "auto",
+            "PET_NODE_RANK": "2",
+            "PET_NNODES": "3",
+        }
+        assert self.variables(job, "j-master-0")["RANK"] == "0"
+
     @cases(
         ("restart", "ended", "exit_code", "condition"),
         {

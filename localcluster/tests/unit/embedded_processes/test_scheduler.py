@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from localcluster.embedded.scheduler.extenders import ExtenderFailed
 from localcluster.embedded.scheduler.placing import (
     NodeState,
     UnschedulableError,
@@ -16,8 +17,10 @@ from tests.unit.embedded_processes.scheduling import FakeExtender, Json, node, p
 
 class TestFit:
     @cases(("asked", "fits"), {"what is left": ("1", True), "more": ("2", False)})
-    def test_room_is_what_pods_on_the_node_leave(self, asked: str, fits: bool) -> None:
-        state = NodeState(node("n", "4"), [pod("there", "2"), pod("other", "1")])
+    def test_room_is_what_pods_on_the_node_and_nominated_to_it_leave(
+        self, asked: str, fits: bool
+    ) -> None:
+        state = NodeState(node("n", "4"), [pod("there", "2")], [pod("nominated", "1")])
         assert refusals_of(pod("p", asked), state) == (() if fits else ("Insufficient cpu",))
 
     def test_a_term_without_requirements_selects_nothing(self) -> None:
@@ -38,6 +41,26 @@ class TestFit:
 class TestPlace:
     def place(self, body: Json, nodes: dict[str, NodeState], *extenders: FakeExtender) -> str:
         return place(body, nodes, extenders, Random(0))
+
+    def test_the_nominated_node_is_tried_alone(self) -> None:
+        extender = FakeExtender(["b"])
+        nodes = states(node("a"), node("b"))
+        assert self.place(pod("p", nominated="b"), nodes, extender) == "b"
+        assert extender.asked == [("filter", ["b"])]
+
+    def test_a_nominated_node_that_is_gone_is_not_tried(self) -> None:
+        extender = FakeExtender(["a"])
+        nodes = states(node("a"), node("b"))
+        assert self.place(pod("p", nominated="gone"), nodes, extender) == "a"
+        assert extender.asked == [("filter", ["a", "b"])]
+
+    def test_an_error_about_the_nominated_node_is_passed_over_and_one_about_all_is_not(
+        self,
+    ) -> None:
+        extender = FakeExtender(None)
+        with pytest.raises(ExtenderFailed, match="it fails"):
+            self.place(pod("p", nominated="a"), states(node("a"), node("b")), extender)
+        assert extender.asked == [("filter", ["a"]), ("filter", ["a", "b"])]
 
     def test_an_extender_that_may_be_ignored_is(self) -> None:
         assert self.place(pod("p"), states(node("a")), FakeExtender(None, ignorable=True)) == "a"

@@ -7,11 +7,13 @@ import pytest
 import yaml
 
 from localcluster.embedded.scheduler.configuration import (
+    BadConfiguration,
     Configuration,
     ElectionConfiguration,
     ExtenderConfiguration,
     read_configuration,
 )
+from tests.cases import cases
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -44,6 +46,36 @@ class TestConfiguration:
         election = {"leaseDuration": "1m30s", "renewDeadline": "500ms", "retryPeriod": "2s"}
         read = read_configuration(configuration(leaderElection=election)).election
         assert read == ElectionConfiguration("kube-system", "kube-scheduler", 90.0, 0.5, 2.0)
+
+    @cases(
+        ("text", "why"),
+        {
+            "another document": ("[]", "holds no KubeSchedulerConfiguration"),
+            "what is not called here": (
+                yaml.safe_dump(
+                    {
+                        "apiVersion": "kubescheduler.config.k8s.io/v1",
+                        "kind": "KubeSchedulerConfiguration",
+                        "extenders": [{"urlPrefix": "http://x", "bindVerb": "b"}],
+                    }
+                ),
+                "names bindVerb",
+            ),
+            "TLS": (
+                yaml.safe_dump(
+                    {
+                        "apiVersion": "kubescheduler.config.k8s.io/v1",
+                        "kind": "KubeSchedulerConfiguration",
+                        "extenders": [{"urlPrefix": "https://x", "tlsConfig": {"caFile": "ca"}}],
+                    }
+                ),
+                "names tlsConfig",
+            ),
+        },
+    )
+    def test_what_cannot_be_obeyed_is_refused(self, text: str, why: str) -> None:
+        with pytest.raises(BadConfiguration, match=why):
+            read_configuration(text)
 
 
 def configuration(**fields: Any) -> str:

@@ -1,6 +1,7 @@
 """Which call meets which fault."""
 
 import json
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.faults.connection import ended
-from localcluster.faults.faults import Call, Calls, EndStream, ErrorResponse, Fault, Plan
+from localcluster.faults.faults import Call, Calls, Cut, EndStream, ErrorResponse, Fault, Plan
 from tests.cases import cases
 
 JOB = "/apis/kubeflow.org/v1/namespaces/a/tfjobs/j"
@@ -31,6 +32,17 @@ def test_a_call_is_one_of_these_if(call: Call, matches: bool) -> None:
     assert SUSPENDS.match(call) is matches
 
 
+def test_a_selector_that_can_match_nothing_is_refused() -> None:
+    with pytest.raises(re.error, match="missing"):
+        Calls("GET", "(")
+
+
+@pytest.mark.parametrize(("nth", "times"), [(0, 1), (1, 0), (-1, 1)])
+def test_calls_are_counted_from_one(nth: int, times: int) -> None:
+    with pytest.raises(ValueError, match="counted from 1"):
+        Fault(SUSPENDS, Cut(), nth, times)
+
+
 def injected(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
     plan = Plan(*faults)
     return [plan.meet(call) for call in calls]
@@ -46,6 +58,11 @@ def test_calls_before_the_named_one_are_not_counted() -> None:
 def test_the_call_that_others_are_counted_after_meets_nothing_itself() -> None:
     fault = Fault(SUSPENDS, ErrorResponse(409), after=SUSPENDS)
     assert injected([fault], [PATCH] * 3) == [None, fault, None]
+
+
+def test_of_two_due_faults_the_first_is_injected_and_both_count_the_call() -> None:
+    one, other = Fault(SUSPENDS, ErrorResponse(409)), Fault(SUSPENDS, ErrorResponse(500), times=2)
+    assert injected([one, other], [PATCH] * 3) == [one, other, None]
 
 
 PLACES = st.sampled_from([Calls("GET", "a"), Calls("GET", "b"), Calls("GET", "")])

@@ -1,1 +1,2 @@
-"""The node agent's parts that need no process: state machine, status, rewriting, tables."""
+"""The node agent's parts that need no process: state machine, status, rewriting, tables,
+admission."""

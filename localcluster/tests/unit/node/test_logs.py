@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -62,7 +62,9 @@ def test_a_line_that_is_too_long_is_stored_in_parts_and_read_as_one(log: LogFile
         "no line at all": ({"tailLines": "0"}, ""),
         "more lines than there are": ({"tailLines": "9"}, "a\nb\nc\n"),
         "since an instant": ({"sinceTime": "2026-01-01T00:00:01Z"}, "b\nc\n"),
+        "since an instant of another zone": ({"sinceTime": "2026-01-01T01:00:01+01:00"}, "b\nc\n"),
         "since a fraction of a second": ({"sinceTime": "2026-01-01T00:00:01.5Z"}, "c\n"),
+        "the last seconds": ({"sinceSeconds": "8"}, "c\n"),
         "a number of bytes": ({"limitBytes": "3"}, "a\nb"),
         "bytes of the last lines": ({"tailLines": "2", "limitBytes": "2"}, "b\n"),
     },
@@ -70,7 +72,7 @@ def test_a_line_that_is_too_long_is_stored_in_parts_and_read_as_one(log: LogFile
 def test_a_reader_chooses_a_part(log: LogFile, values: dict[str, str], expected: str) -> None:
     for line in (b"a\n", b"b\n", b"c\n"):
         log.write("stdout", line)
-    assert text(log, LogQuery.parse(values)) == expected
+    assert text(log, LogQuery.parse(values, START + timedelta(seconds=10))) == expected
 
 
 def test_a_follower_gets_what_comes_and_ends_with_the_log(log: LogFile) -> None:

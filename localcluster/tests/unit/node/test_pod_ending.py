@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localcluster.node import lifecycle as life
+from localcluster.node.admission import Rejection
 from tests.unit.node.machine_harness import SIDECAR, MachineHarness
 from tests.unit.node.pods import container, pod
 
@@ -60,6 +61,14 @@ def test_a_pod_whose_object_is_gone_is_killed_and_dropped() -> None:
     assert harness.machine.next_wake() is None
     harness.exit("main", 137)
     assert harness.new_instructions() == [life.EndProbes("main"), life.Forget()]
+
+
+def test_a_rejected_pod_fails_without_container_states_and_goes_when_deleted() -> None:
+    harness = MachineHarness(pod())
+    harness.machine.reject(Rejection("OutOfcpu", "too much"))
+    assert harness.begin().new_instructions() == []
+    assert harness.status == {"phase": "Failed", "reason": "OutOfcpu", "message": "too much"}
+    assert harness.send(life.DeletionRequested(30)).new_instructions() == [life.Discard()]
 
 
 def test_a_pod_that_ran_has_ended_with_the_agent_that_ran_it() -> None:

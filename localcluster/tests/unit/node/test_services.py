@@ -149,6 +149,14 @@ def test_the_ranks_of_a_pytorch_job_meet_at_one_address() -> None:
     assert told[0]["MASTER_PORT"] == told[0]["PET_MASTER_PORT"] != "23456"
 
 
+def test_a_sparse_cluster_is_rewritten_too() -> None:
+    table = Counter().addresses()
+    table.pod_seen(replica("a"))
+    sparse = json.dumps({"cluster": {"worker": {"1": "j-worker-1.ns.svc:2222"}}})
+    told = table.rewrite(replica("a"), {"TF_CONFIG": sparse})
+    assert json.loads(told["TF_CONFIG"])["cluster"] == {"worker": {"1": "127.0.0.1:101"}}
+
+
 def test_a_released_port_is_reused_only_after_a_delay() -> None:
     seconds = [0.0]
     (port,) = pick_ports(1)

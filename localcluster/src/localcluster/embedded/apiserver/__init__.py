@@ -4,6 +4,6 @@ One thread handles a request in one piece, so whatever it reads and writes is co
 control plane does on its own afterwards (garbage collection, namespaces, definitions, volume
 claims, node taints, Deployments) is done by controllers, which note what changed and act later.
 
-Left out: TLS, RBAC, protobuf, evictions, dry runs, server-side apply's field ownership, the Go
-types of built-in objects (their unknown fields stay), validation of fields, CEL, admission
-webhooks."""
+Left out: TLS, RBAC, protobuf, dry runs, server-side apply's field ownership, the Go types of
+built-in objects (their unknown fields stay), validation of fields, CEL, admission webhooks.
+"""

@@ -60,6 +60,13 @@ def conflict(
     return StatusError(409, "Conflict", message, details)
 
 
+def precondition_failed(resource: Resource, name: str, why: str) -> StatusError:
+    """A deletion is about another object. The real server names the kind, not the resource."""
+    details = _details(name, resource.group, resource.kind)
+    message = f'Operation cannot be fulfilled on {resource.qualified_kind} "{name}": {why}'
+    return StatusError(409, "Conflict", message, details)
+
+
 def forbidden(resource: Resource, name: str, why: str) -> StatusError:
     """Admission refuses the request."""
     message = f'{resource.store_key} "{name}" is forbidden: {why}'

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 Json: TypeAlias = dict[str, Any]
 """An object of a request. What is in the store is never changed in place."""
 
-_VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,13 @@ class Resource:
         for name in self.subresources:
             verbs = ["get", "patch", "update"] if name == "status" else ["create", "get"]
             own = {"name": f"{self.plural}/{name}", "singularName": "", **common, "verbs": verbs}
-            yield own
+            yield {**own, **_EVICTION} if name == "eviction" else own
 
 
+_EVICTION: Final = {"group": "policy", "version": "v1", "kind": "Eviction"}
 _POD_FIELDS: Final = (
     *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
-    *("status.phase", "status.podIP"),
+    *("status.phase", "status.podIP", "status.nominatedNodeName"),
 )
 _EVENT_FIELDS: Final = (
     *("involvedObject.kind", "involvedObject.namespace", "involvedObject.name"),
@@ -78,7 +79,7 @@ _EVENT_FIELDS: Final = (
 )
 _STATUS: Final = ("status",)
 PODS: Final = Resource(
-    "", "v1", "pods", "Pod", True, ("po",), ("binding", "log", "status"), True,
+    "", "v1", "pods", "Pod", True, ("po",), ("binding", "eviction", "log", "status"), True,
     selectable=_POD_FIELDS,
 )  # fmt: skip
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, ("ns",), _STATUS)

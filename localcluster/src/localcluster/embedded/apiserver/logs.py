@@ -17,7 +17,7 @@ from localcluster.embedded.apiserver.wire import Target, flag
 from localcluster.readiness import unverified_context
 
 _FLAGS: Final = ("follow", "previous", "timestamps")
-_VALUES: Final = ("sinceTime", "tailLines", "limitBytes")
+_VALUES: Final = ("sinceSeconds", "sinceTime", "tailLines", "limitBytes")
 _PIECE_BYTES: Final = 65536
 _CONNECT_SECONDS: Final = 5.0
 

@@ -57,3 +57,9 @@ def metadata_errors(body: Json, old: Json) -> Iterator[str]:
     for key in ("uid", "deletionTimestamp"):
         if metadata.get(key) and metadata[key] != before.get(key):
             yield f'metadata.{key}: Invalid value: "{metadata[key]}": field is immutable'
+    held = before.get("finalizers") or ()
+    added = [each for each in metadata.get("finalizers") or () if each not in held]
+    if before.get("deletionTimestamp") and added:
+        names = ", ".join(f'"{each}"' for each in added)
+        why = "Forbidden: no new finalizers can be added if the object is being deleted, found new"
+        yield f"metadata.finalizers: {why} finalizers []string{{{names}}}"

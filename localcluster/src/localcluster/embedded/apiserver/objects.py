@@ -80,6 +80,8 @@ class Objects:
         asked = change(old.body)
         new = self._merged(target, old, asked)
         errors = list(metadata_errors(asked, old.body))
+        if resource is PODS:
+            errors += pods.nomination_errors(new, old.body)
         if errors:
             raise invalid(resource, target.name, errors)
         if new == old.body:
@@ -195,14 +197,27 @@ class Objects:
         return with_generation(resource, before, new)
 
 
-def check_identity(target: Target, body: Json) -> None:
-    """Refuse a body that names another object than the path. Raises StatusError."""
+def check_identity(target: Target, body: Json, *, named: bool = False) -> None:
+    """Refuse a body that names another object than the path, or, if `named`, none.
+
+    Raises StatusError."""
     given = body.get("metadata") or {}
     name = given.get("name")
+    if named and not name:
+        why = "was undeterminable: name must be provided"
+        raise bad_request(f"the name of the object ({target.name} based on URL) {why}")
     if name and name != target.name:
         why = f"does not match the name on the URL ({target.name})"
         raise bad_request(f"the name of the object ({name}) {why}")
     _check_namespace_of(target, given)
+
+
+def check_replaces(target: Target, body: Json) -> None:
+    """Refuse a replacement of a custom resource without a version. Raises StatusError."""
+    if target.resource.custom and not (body.get("metadata") or {}).get("resourceVersion"):
+        why = "must be specified for an update"
+        error = f"metadata.resourceVersion: Invalid value: 0: {why}"
+        raise invalid(target.resource, target.name, [error])
 
 
 def _check_namespace_of(target: Target, metadata: Json) -> None:

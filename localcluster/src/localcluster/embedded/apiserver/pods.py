@@ -134,6 +134,15 @@ def _mount(container: Json, volume: str) -> Json:
     return {**container, "volumeMounts": [*mounts, mount]}
 
 
+def nomination_errors(pod: Json, old: Json) -> Iterator[str]:
+    """Yield what is wrong with a pod that is nominated though it is bound: a write that is late."""
+    nominated = (pod.get("status") or {}).get("nominatedNodeName")
+    before = (old.get("status") or {}).get("nominatedNodeName")
+    if nominated and nominated != before and pod["spec"].get("nodeName"):
+        why = "may not be set on pods that are already bound to a node"
+        yield f"status.nominatedNodeName: Forbidden: {why}"
+
+
 def bound(pod: Json, binding: Json, now: str) -> Json:
     """Return a pod bound to the node that a Binding names. Raises StatusError."""
     metadata, spec = pod["metadata"], pod["spec"]
@@ -150,10 +159,10 @@ def bound(pod: Json, binding: Json, now: str) -> Json:
     for reason, holds in reasons.items():
         if holds:
             raise conflict(PODS, name, reason, "binding")
+    status = {key: value for key, value in pod["status"].items() if key != "nominatedNodeName"}
     moments = {"lastProbeTime": None, "lastTransitionTime": now}
     scheduled = {"type": "PodScheduled", "status": "True", **moments}
-    conditions = with_condition(pod["status"].get("conditions") or [], scheduled)
-    status = {**pod["status"], "conditions": conditions}
+    status["conditions"] = with_condition(status.get("conditions") or [], scheduled)
     return {**pod, "spec": {**spec, "nodeName": binding["target"]["name"]}, "status": status}
 
 

@@ -9,11 +9,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from localcluster.embedded.apiserver import discovery, errors, wire
+from localcluster.embedded.apiserver import deletion, discovery, errors, wire
 from localcluster.embedded.apiserver.auth import Authenticator
-from localcluster.embedded.apiserver.kinds import Json, Resource
+from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json, Resource
 from localcluster.embedded.apiserver.logs import LogRequest, log_request
-from localcluster.embedded.apiserver.objects import Objects, check_identity
+from localcluster.embedded.apiserver.objects import Objects, check_identity, check_replaces
 from localcluster.embedded.apiserver.patches import json_patch, merge_patch, strategic_merge
 from localcluster.embedded.apiserver.selectors import Selection, parse_selection
 from localcluster.embedded.apiserver.store import Store, Stored
@@ -22,6 +22,8 @@ from localcluster.embedded.apiserver.watches import WatchRequest, parse_watch
 
 _LOG = logging.getLogger(__name__)
 _TEXT: Final = "text/plain; charset=utf-8"
+_MADE_BY_PUT: Final = frozenset({"leases", "events"})
+"""Kinds of which a PUT creates what is not there."""
 _SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 Outcome: TypeAlias = wire.Response | WatchRequest | LogRequest
@@ -58,6 +60,10 @@ class Routes:
         found = discovery.document(self._objects.kinds, request.path, self._address)
         if found is not None:
             return wire.respond(found)
+        parts = request.path.strip("/").split("/")
+        known = {each.group for each in self._objects.kinds.all() if not each.custom}
+        if parts[0] == "api" or (parts[0] == "apis" and len(parts) > 2 and parts[1] in known):
+            raise errors.no_route()
         return wire.Response(404, b"404 page not found\n", _TEXT)
 
     def _on(self, target: wire.Target, request: wire.Request) -> Outcome:
@@ -130,6 +136,13 @@ def _create(objects: Objects, target: wire.Target, request: wire.Request) -> wir
 def _replace(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
     wire.refuse_dry_run(request.query)
     body = wire.object_of(request, target.resource)
+    check_identity(target, body, named=True)
+    if objects.find(target) is None:
+        if target.resource.plural not in _MADE_BY_PUT:
+            raise errors.not_found(target.resource, target.name)
+        metadata = {k: each for k, each in body["metadata"].items() if k != "resourceVersion"}
+        return wire.respond(objects.create(target, {**body, "metadata": metadata}), 201)
+    check_replaces(target, body)
     return wire.respond(objects.change(target, lambda _: body))
 
 
@@ -139,7 +152,7 @@ def _patch(objects: Objects, target: wire.Target, request: wire.Request) -> wire
     applies = request.content_type == wire.APPLY_PATCH
     if applies:
         wire.check_kind(patch, resource)
-        check_identity(target, patch)
+        check_identity(target, patch, named=True)
         if objects.find(target) is None:
             return wire.respond(objects.create(target, patch), 201)
     merge: Callable[[Any, Any], Any] = strategic_merge
@@ -160,12 +173,37 @@ def _delete(objects: Objects, target: wire.Target, request: wire.Request) -> wir
     return wire.respond(objects.delete(target, wire.delete_options(request)))
 
 
+def _delete_collection(
+    objects: Objects, target: wire.Target, request: wire.Request
+) -> wire.Response:
+    resource, options = target.resource, wire.delete_options(request)
+    if resource is NAMESPACES or (resource.namespaced and not target.namespace):
+        raise errors.not_allowed()
+    selection = parse_selection(resource, request.query, target.namespace)
+    version = objects.store.version
+    there: Iterable[Any] = objects.store.items(resource.store_key, target.namespace)
+    found = [each for each in there if selection.matches(each.body)]
+    for each in found:
+        objects.delete(wire.Target(resource, *each.name), options)
+    return wire.Response(200, _encoded_list(resource, version, found))
+
+
 def _bind(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
     wire.refuse_dry_run(request.query)
     binding = wire.body_of(request)
     if (binding.get("metadata") or {}).get("name") != target.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     objects.bind(target, binding)
+    return wire.respond({**_SUCCESS, "code": 201}, 201)
+
+
+def _evict(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
+    wire.refuse_dry_run(request.query)
+    options = wire.options_of(wire.body_of(request).get("deleteOptions") or {})
+    pods = objects.store.items(PODS.store_key, target.namespace)
+    budgets = objects.store.items("poddisruptionbudgets.policy", target.namespace)
+    deletion.check_budgets(objects.get(target).body, budgets, pods)
+    objects.delete(target, options)
     return wire.respond({**_SUCCESS, "code": 201}, 201)
 
 
@@ -181,6 +219,7 @@ _ROUTES: Final[
 ] = {
     ("collection", "GET"): _list,
     ("collection", "POST"): _create,
+    ("collection", "DELETE"): _delete_collection,
     ("object", "GET"): _get,
     ("object", "PUT"): _replace,
     ("object", "PATCH"): _patch,
@@ -189,5 +228,6 @@ _ROUTES: Final[
     ("status", "PUT"): _replace,
     ("status", "PATCH"): _patch,
     ("binding", "POST"): _bind,
+    ("eviction", "POST"): _evict,
     ("log", "GET"): _log,
 }

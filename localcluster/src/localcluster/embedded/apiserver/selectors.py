@@ -54,6 +54,23 @@ class Selection:
         )
 
 
+def selector_of(selector: Json) -> tuple[Requirement, ...]:
+    """Return the requirements of a selector that an object has as a field."""
+    equal = (selector.get("matchLabels") or {}).items()
+    expressions = selector.get("matchExpressions") or ()
+    return (
+        *(Requirement(key, frozenset([value])) for key, value in equal),
+        *(
+            Requirement(
+                each["key"],
+                frozenset(each["values"]) if each.get("values") else None,
+                each["operator"] in {"NotIn", "DoesNotExist"},
+            )
+            for each in expressions
+        ),
+    )
+
+
 def parse_selection(resource: Resource, query: Mapping[str, str], namespace: str) -> Selection:
     """Read both selectors of a query. Raises StatusError."""
     labels = parse_labels(query.get("labelSelector", ""))

@@ -1,12 +1,13 @@
-"""What `kubectl get` prints: the columns of custom resources, and whether nodes are ready.
+"""What `kubectl get` prints: the columns of custom resources, and a few of pods and nodes.
 
 Other kinds show their name and age, as kubectl prints objects that come without a table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from localcluster.embedded.apiserver.kinds import NODES, Json, Resource
+from localcluster.embedded.apiserver.kinds import Json, Resource
+from localcluster.embedded.apiserver.metadata import is_terminating
 from localcluster.embedded.apiserver.pods import is_ready
 
 ACCEPTED: Final = b"as=Table"
@@ -17,7 +18,7 @@ _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTim
 
 def table(resource: Resource, bodies: Iterable[Json], metadata: Json, now: datetime) -> Json:
     """Return objects as a Table, each row with the object's metadata."""
-    computed = {"Status": _node_status} if resource is NODES else {}
+    computed = _COMPUTED.get(resource.store_key, {})
     columns = resource.columns or (_AGE,)
     names: list[Json] = [{"name": name, "type": "string"} for name in ("Name", *computed)]
     names += [{key: each[key] for key in _SHOWN if key in each} for each in columns]
@@ -64,6 +65,34 @@ def age(text: str, now: datetime) -> str:
     return f"{seconds}s"
 
 
+def _statuses(body: Json) -> list[Json]:
+    return at_path(body, "status.containerStatuses") or []
+
+
+def _ready(body: Json) -> str:
+    ready = sum(bool(each.get("ready")) for each in _statuses(body))
+    return f"{ready}/{len(body.get('spec', {}).get('containers') or ())}"
+
+
+def _status(body: Json) -> Any:
+    if is_terminating(body):
+        return "Terminating"
+    states = (each.get("state") or {} for each in _statuses(body))
+    ended = (each.get("waiting") or each.get("terminated") or {} for each in states)
+    reasons = (each["reason"] for each in ended if each.get("reason"))
+    return next(reasons, at_path(body, "status.reason") or at_path(body, "status.phase"))
+
+
+def _restarts(body: Json) -> str:
+    return str(sum(each.get("restartCount", 0) for each in _statuses(body)))
+
+
 def _node_status(body: Json) -> str:
     cordoned = ",SchedulingDisabled" if (body.get("spec") or {}).get("unschedulable") else ""
     return f"{'Ready' if is_ready(body) else 'NotReady'}{cordoned}"
+
+
+_COMPUTED: Final[Mapping[str, Mapping[str, Callable[[Json], Any]]]] = {
+    "pods": {"Ready": _ready, "Status": _status, "Restarts": _restarts},
+    "nodes": {"Status": _node_status},
+}

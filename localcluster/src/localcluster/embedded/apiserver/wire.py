@@ -15,6 +15,7 @@ from localcluster.embedded.apiserver.errors import (
     version_in_future,
 )
 from localcluster.embedded.apiserver.kinds import Json, Kinds, Resource
+from localcluster.embedded.apiserver.protobuf import PROTOBUF, decoded
 from localcluster.embedded.apiserver.store import Stored
 
 JSON: Final = "application/json"
@@ -99,6 +100,8 @@ def _target(kinds: Kinds, group: str, version: str, parts: list[str]) -> Target:
 
 def body_of(request: Request) -> Json:
     """Return the body as a JSON object. Raises StatusError."""
+    if request.content_type == PROTOBUF:
+        return decoded(request.body)
     if request.content_type not in {JSON, _YAML}:
         raise _unsupported_media((JSON, _YAML))
     body = _parsed(request, "couldn't get version/kind; json parse error", request.content_type)
@@ -117,6 +120,12 @@ def object_of(request: Request, resource: Resource) -> Json:
 def check_kind(body: Json, resource: Resource) -> None:
     """Refuse an object of another kind. Raises StatusError."""
     version, kind = body.get("apiVersion"), body.get("kind")
+    if resource.custom and not (kind and version):
+        missing = "apiVersion" if kind else "Kind"
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): "
+            f"Object '{missing}' is missing"
+        )
     if version and version != resource.api_version:
         why = f"the API version in the data ({version}) does not match the expected API version"
         raise bad_request(f"{why} ({resource.api_version})")
@@ -157,14 +166,25 @@ def flag(query: Mapping[str, str], name: str) -> bool:
 
 
 def number(query: Mapping[str, Any], name: str) -> int | None:
-    """Return an integer of a query, None where it is missing or empty. Raises ValueError."""
+    """Return an integer of a query, None where it is missing or empty. Raises StatusError."""
     text = query.get(name)
-    return None if text in {None, ""} else int(str(text))
+    if text in {None, ""}:
+        return None
+    try:
+        return int(str(text))
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def version_number(query: Mapping[str, str]) -> int | None:
-    """Return the `resourceVersion` of a query, None where it is empty. Raises ValueError."""
-    return number(query, "resourceVersion")
+    """Return the `resourceVersion` of a query, None where it is empty. Raises StatusError."""
+    version = query.get("resourceVersion", "")
+    if version and not (version.isascii() and version.isdecimal()):
+        raise bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{version}": '
+            f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        )
+    return int(version) if version else None
 
 
 def check_version(query: Mapping[str, str], current: int) -> None:
@@ -200,8 +220,13 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 def delete_options(request: Request) -> DeleteOptions:
     """Return the options of a deletion: of the body, or else of the query. Raises StatusError."""
     refuse_dry_run(request.query)
-    query = {key: value for key, value in request.query.items() if key != "pretty"}
-    given = body_of(request) if request.body else query
+    if not request.body:
+        return options_of({key: value for key, value in request.query.items() if key != "pretty"})
+    return options_of(body_of(request))
+
+
+def options_of(given: Mapping[str, Any]) -> DeleteOptions:
+    """Return the options of a deletion or an eviction. Raises StatusError for one not served."""
     try:
         return msgspec.convert(given, DeleteOptions, strict=False)
     except msgspec.ValidationError as error:

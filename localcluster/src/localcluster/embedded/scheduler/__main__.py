@@ -15,7 +15,11 @@ from typing import Any, Final
 
 import yaml
 
-from localcluster.embedded.scheduler.configuration import Configuration, read_configuration
+from localcluster.embedded.scheduler.configuration import (
+    BadConfiguration,
+    Configuration,
+    read_configuration,
+)
 from localcluster.embedded.scheduler.lease import Election
 from localcluster.embedded.scheduler.loop import Scheduler
 from localcluster.tls_server import TlsServer
@@ -41,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         client = connect(
             options.kubeconfig or configuration.kubeconfig, user_agent="embedded-kube-scheduler"
         )
-    except (KubeError, OSError, yaml.YAMLError) as error:
+    except (BadConfiguration, KubeError, OSError, yaml.YAMLError) as error:
         print(f"the scheduler cannot start: {error}", file=sys.stderr)
         return 2
     return _run(client, configuration, options)

@@ -13,6 +13,10 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+class BadConfiguration(ValueError):
+    """The file cannot be used; `str()` says why."""
+
+
 @dataclass(frozen=True)
 class ExtenderConfiguration:
     """One entry of `extenders`; a verb that is "" is not called."""
@@ -47,8 +51,10 @@ class Configuration:
 
 
 def read_configuration(text: str) -> Configuration:
-    """Return the configuration in a file's text; an extender has a cache of nodes, and no TLS."""
+    """Return the configuration in a file's text. Raises BadConfiguration."""
     document = yaml.safe_load(text)
+    if not isinstance(document, dict) or document.get("kind") != "KubeSchedulerConfiguration":
+        raise BadConfiguration("the file holds no KubeSchedulerConfiguration")
     profiles = document.get("profiles") or [{}]
     kubeconfig = (document.get("clientConnection") or {}).get("kubeconfig")
     return Configuration(
@@ -60,6 +66,11 @@ def read_configuration(text: str) -> Configuration:
 
 
 def _extender(body: Json) -> ExtenderConfiguration:
+    not_known = ("bindVerb", "managedResources", "enableHTTPS", "tlsConfig")
+    unknown = [key for key in not_known if body.get(key)]
+    if unknown or not body.get("nodeCacheCapable"):
+        what = f"that names {unknown[0]}" if unknown else "without nodeCacheCapable: true"
+        raise BadConfiguration(f"an extender {what} is not supported here")
     return ExtenderConfiguration(
         url=body["urlPrefix"].rstrip("/"),
         filter_verb=body.get("filterVerb", ""),
@@ -86,4 +97,6 @@ def _election(body: Json) -> ElectionConfiguration | None:
 def _seconds(text: str | None, default: float) -> float:
     """Return a Go duration such as 5s or 1m30s in seconds."""
     parts = re.findall(r"([0-9.]+)(ms|s|m|h)", text or "")
+    if text and "".join(number + unit for number, unit in parts) != text:
+        raise BadConfiguration(f"{text!r} is no duration; write for example 5s or 500ms")
     return sum(float(number) * _UNITS[unit] for number, unit in parts) or default

@@ -129,7 +129,7 @@ class Scheduler:
         uid, failure = pod["metadata"]["uid"], ""
         self._retry_at.pop(uid, None)
         try:
-            node = place(pod, self._snapshot(pods), self._extenders, self._random)
+            node = place(pod, self._snapshot(pod, pods), self._extenders, self._random)
         except UnschedulableError as refused:
             self._refuse(pod, "Unschedulable", str(refused))
             return
@@ -146,12 +146,15 @@ class Scheduler:
             self._retry_at[uid] = time.monotonic() + _RETRY_SECONDS
             self._refuse(pod, "SchedulerError", failure)
 
-    def _snapshot(self, pods: Mapping[str, Json]) -> Mapping[str, NodeState]:
-        """Return every node with its pods."""
+    def _snapshot(self, pod: Json, pods: Mapping[str, Json]) -> Mapping[str, NodeState]:
+        """Return every node with its pods and with nominated pods of no lower priority."""
         states = {each.name: NodeState(each.body) for each in self._nodes.items()}
         for other in pods.values():
             if node_of(other) in states:
                 states[node_of(other)].pods.append(other)
+            elif other is not pod and self._waits(other) and _priority(other) >= _priority(pod):
+                nominated = states.get(nominated_node_of(other))
+                (nominated.nominated if nominated else []).append(other)
         return states
 
     def _present(self, pod: Json) -> Json | None:
@@ -181,14 +184,15 @@ class Scheduler:
         return ""
 
     def _refuse(self, pod: Json, reason: str, message: str) -> None:
-        """Write why a pod has no node, unless its status says so."""
+        """Write why a pod has no node, unless its status says so; it loses its nomination."""
         present, now = self._present(pod), format_second(time.time())
         body = status_patch(present, reason, message, now) if present else None
         if body is None:
             return
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         _LOG.info("%s/%s: %s", namespace, name, message)
-        self._emit(pod, EventType.WARNING, "FailedScheduling", message)
+        if "conditions" in body["status"]:
+            self._emit(pod, EventType.WARNING, "FailedScheduling", message)
         try:
             self._api.patch(object_path("pods", namespace, name, "status"), body, STRATEGIC_PATCH)
         except KubeError as error:
@@ -204,21 +208,29 @@ class Scheduler:
 
 def status_patch(pod: Json, reason: str, message: str, now: str) -> Json | None:
     """Return the strategic merge patch with why a pod has no node; None where its status has it."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
+    status = pod.get("status") or {}
+    conditions = status.get("conditions") or ()
     before: Json = next((each for each in conditions if each["type"] == "PodScheduled"), {})
     said = {"status": "False", "reason": reason, "message": message}
-    if said.items() <= before.items():
-        return None
-    moved = before["lastTransitionTime"] if before.get("status") == "False" else now
-    moments = {"lastProbeTime": None, "lastTransitionTime": moved}
-    about = {"observedGeneration": pod["metadata"].get("generation")}
-    conditions = [{"type": "PodScheduled", **said, **about, **moments}]
-    return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": conditions}}
+    changes: Json = {}
+    if not said.items() <= before.items():
+        moved = before["lastTransitionTime"] if before.get("status") == "False" else now
+        moments = {"lastProbeTime": None, "lastTransitionTime": moved}
+        about = {"observedGeneration": pod["metadata"].get("generation")}
+        changes["conditions"] = [{"type": "PodScheduled", **said, **about, **moments}]
+    if status.get("nominatedNodeName"):
+        changes["nominatedNodeName"] = None
+    return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": changes} if changes else None
 
 
 def node_of(pod: Json) -> str:
     """Return the node that a pod is bound to; "" for none."""
     return str(pod["spec"].get("nodeName") or "")
+
+
+def nominated_node_of(pod: Json) -> str:
+    """Return the node that a pod is nominated to; "" for none."""
+    return str((pod.get("status") or {}).get("nominatedNodeName") or "")
 
 
 def _priority(pod: Json) -> int:
@@ -240,4 +252,4 @@ def _of_node(node: Json) -> Any:
 def _of_pod(pod: Json) -> Any:
     metadata = pod["metadata"]
     about = [metadata.get(key) for key in ("uid", "labels", "annotations", "deletionTimestamp")]
-    return pod["spec"], about
+    return pod["spec"], about, nominated_node_of(pod)

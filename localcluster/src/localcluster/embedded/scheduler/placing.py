@@ -1,8 +1,8 @@
 """One attempt to place one pod, by kube-scheduler's own rules and with its messages.
 
-The rules here look at every node, then the extenders at what is left. The rules of a node are
-checked in order, and the first that refuses is the reason: cordoned, taints, selector and affinity,
-resources."""
+The nominated node alone first; if that is refused, every node: the rules here, then the extenders
+on what is left. The rules of a node are checked in order, and the first that refuses is the reason:
+cordoned, taints, selector and affinity, resources (of pods on the node and nominated to it)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,10 +36,11 @@ class Extender(Protocol):
 
 @dataclass(frozen=True)
 class NodeState:
-    """A node and the pods on it."""
+    """A node, the pods on it, and those that wait with a nomination to it."""
 
     node: Json
     pods: list[Json] = field(default_factory=list)
+    nominated: list[Json] = field(default_factory=list)
 
 
 class UnschedulableError(Exception):
@@ -50,8 +51,15 @@ def place(
     pod: Json, nodes: Mapping[str, NodeState], extenders: Sequence[Extender], random: Random
 ) -> str:
     """Return the node for a pod. Raises UnschedulableError, or ExtenderFailed."""
+    nominated = str((pod.get("status") or {}).get("nominatedNodeName"))
+    kept: Sequence[str] = ()
     refused: dict[str, Sequence[str]] = {}
-    kept = _kept(pod, nodes, extenders, refused)
+    if nominated in nodes:
+        try:
+            kept = _kept(pod, {nominated: nodes[nominated]}, extenders, {})
+        except ExtenderFailed:
+            kept = ()  # kube-scheduler goes on with all nodes
+    kept = kept or _kept(pod, nodes, extenders, refused)
     if not kept:
         counts = Counter(reason for reasons in refused.values() for reason in reasons)
         shown = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
@@ -111,8 +119,9 @@ def refusals_of(pod: Json, state: NodeState) -> tuple[str, ...]:
         return ("node(s) had untolerated taint(s)",)
     if refusal(replace(node, cordoned=False), constraints):
         return ("node(s) didn't match Pod's node affinity/selector",)
-    has, used = _allocatable(state.node), _requests(state.pods)
-    full = ("Too many pods",) if len(state.pods) + 1 > has[PODS] else ()
+    there = (*state.pods, *state.nominated)
+    has, used = _allocatable(state.node), _requests(there)
+    full = ("Too many pods",) if len(there) + 1 > has[PODS] else ()
     lacking = (
         f"Insufficient {name}"
         for name in sorted(asked)
