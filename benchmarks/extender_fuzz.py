@@ -112,7 +112,7 @@ class FuzzedExtender:
             self._end(next(iter(self.pods)))
             self._submit()
         if self.random.random() < 0.2:
-            self.parts.planner.advance()
+            self.parts.planner.plan_slice()
         if self.parts.state.reservations.overcommitted():
             raise Wrong("more is reserved than there is")
 
@@ -147,15 +147,12 @@ class FuzzedExtender:
             "asked": len(queue.asked),
             "cached": len(queue.cached),
             "paused": len(queue.paused),
-            "unseen": len(queue.unseen_pods()),
             "incomplete": len(state.refused_for_now),
             "asked_pods": len(state.asked_at),
             "answered": len(state.answered_at),
             "tried_in_call": len(state.tried_in_call),
             "offers": len(state.offers.jobs),
             "refusals": len(state.refusals),
-            "pending": len(self.parts.pending._pending),  # noqa: SLF001 - likewise
-            "touched": len(state.reservations.touched_jobs),
             "reserved": state.reservation_count(),
         }
 

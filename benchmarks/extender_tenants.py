@@ -23,10 +23,9 @@ from typing import Final
 import msgspec
 
 from benchmarks.extender_under_load import NODE, REQUEST, percentiles
-from extender.filter import filter_nodes
 from extender.parts import Parts
-from extender.planner.slices import PlanningThread
 from extender.settings import Settings
+from extender.step_thread import StepThread
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.pods import Owner, Pod, decode_pod
 from optimus.kube.volumes import StorageClass, VolumeClaim
@@ -60,8 +59,10 @@ class Cluster:
         for pod in self.waiting:
             self.handlers.pod(None, pod)
         self.parts.leading.begin()
-        self.planner.advance()
-        self.thread = PlanningThread(self.planner)
+        while self.planner.plan_slice():
+            pass
+        changes = self.parts.state.changes
+        self.thread = StepThread("planner", self.planner.step, changes=changes)
         self.thread.start()
         self._probes = count()
 
@@ -92,7 +93,7 @@ class Cluster:
             now = time.perf_counter()
             if now - begin >= seconds:
                 break
-            filter_nodes(self.parts.gangs, self.waiting[at * 7 % len(self.waiting)], self.names)
+            self.parts.gangs.filter(self.waiting[at * 7 % len(self.waiting)], self.names)
             calls.append(time.perf_counter() - now)
             if planned is None and self.parts.state.reservations.ledger.holds(probe[0].owner.uid):  # type: ignore[union-attr]
                 planned = now - begin

@@ -14,12 +14,11 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from extender.filter import filter_nodes
 from extender.parts import Parts
-from extender.planner.slices import PlanningThread
 from extender.prioritize import score_nodes
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
+from extender.step_thread import StepThread
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node
@@ -57,8 +56,9 @@ def figures(
     for pod in waiting:
         handlers.pod(None, pod)
     parts.leading.begin()
-    planner.advance()
-    thread = PlanningThread(planner)
+    while planner.plan_slice():
+        pass
+    thread = StepThread("planner", planner.step, changes=parts.state.changes)
     thread.start()
     calls: list[float] = []
     ends: list[float] = []
@@ -98,7 +98,7 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
 def call(parts: Parts, pod: Pod, names: list[str]) -> float:
     """Seconds of filter and, where a node is left, of prioritize."""
     began = time.perf_counter()
-    kept = filter_nodes(parts.gangs, pod, names).kept
+    kept = parts.gangs.filter(pod, names).kept
     if kept:
         score_nodes(parts, pod, kept)
     return time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ import msgspec
 
 from extender.bindings import PodBinder
 from extender.cache_age import CacheAge
-from extender.gang_binding import ANSWER_SECONDS, BindDeadline, BindWrites, GangBinding
+from extender.gang_binding import ANSWER_SECONDS, GangBinding
 from extender.gang_report import CacheReport, Inspection
 from extender.gang_states import counts_by_state, oldest_waits
 from extender.http.app import (
@@ -32,14 +33,14 @@ from extender.notices import (
     unrecognized_notices,
     waiting_notices,
 )
-from extender.parts import Callbacks, Parts
+from extender.parts import Parts
 from extender.placed_gangs import PlacedGangs
-from extender.planner.gang_rests import GangRests
-from extender.planner.slices import PlanningThread
 from extender.preempted_room import STEP_SECONDS, PreemptedRoom
 from extender.requeuer import Requeuer
 from extender.requeues import Requeues
 from extender.settings import Settings
+from extender.state.event_handlers import EventHandlers
+from extender.state.extender_state import Callbacks
 from extender.step_thread import StepThread
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, connect
@@ -76,27 +77,13 @@ from optimus.runtime.settings import address, names_in
 _WRITERS: Final = 8
 """Patches to pods at the same time: a gang of 40 is requeued in some tens of milliseconds."""
 
-_BINDINGS: Final = 16
-"""Bindings at the same time: kube-scheduler waits for them."""
+SWITCH_SECONDS: Final = 0.0005
+"""How long one thread of the process runs while others want to."""
 
 
 def clocks_of(client: Client) -> Callable[[], Instant]:
     """The time now; since the epoch it is the API server's, as the creation times of pods are."""
     return lambda: Instant(time.monotonic(), client.server_clock.now())
-
-
-class _Binding:
-    """What bindings are sent with: connections that send nothing once their time is over."""
-
-    def __init__(self, client: Client) -> None:
-        deadline = BindDeadline()
-        self._executor = ThreadPoolExecutor(_BINDINGS, thread_name_prefix="bind")
-        binder = PodBinder(client, ANSWER_SECONDS, deadline.why_not)
-        self.writes = BindWrites(binder.bind, deadline, self._executor)
-
-    def stop(self) -> None:
-        """End the threads, and with each its connection."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class Application:
@@ -110,7 +97,7 @@ class Application:
         self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
         identity = settings.leader_identity or socket.gethostname()
         self._leadership = leadership(
-            self._client, settings.leader_lease, identity, waits=settings.bind_gangs
+            self._client, settings.leader_lease, identity, waits=settings.binds_gangs
         )
         callbacks = Callbacks(
             observe_wait=self.metrics.gang_wait.observe,
@@ -118,40 +105,16 @@ class Application:
             called_as_follower=self._leadership.called_as_follower,
             count_searches=self.metrics.searches.inc,
         )
-        parts = Parts.of(settings, clocks_of(self._client), callbacks)
-        self._state, self._planning = parts.state, PlanningThread(parts.planner)
-        state, handlers, client = parts.state, parts.handlers, self._client
-        devices = handlers.device_events
+        self._parts = parts = Parts.of(settings, clocks_of(self._client), callbacks)
+        self._state = state = parts.state
+        handlers, client = parts.handlers, self._client
         config = EligibilityConfig.of(
             settings.scheduler_name,
             settings.operator_version,
             names_in(settings.ignored_resources),
         )
-        caching = ReflectorConfig.within(settings.cache_age_limit_seconds)
-
-        def cache(kind: ListWatch[T], observer: Observer[T]) -> Reflector[T]:
-            return Reflector(client, kind, config=caching, observer=observer)
-
-        self._jobs = tuple(
-            cache(watched_training_jobs(kind, config), handlers.job) for kind in JOB_KINDS
-        )
-        self._caches: tuple[Reflector[Any], ...] = (
-            cache(watched_nodes(settings.node_selector), handlers.node),
-            cache(
-                watched_pods(ignored_resources=config.ignored_resources),
-                handlers.pod,
-            ),
-            *self._jobs,
-            cache(watched_profiles(), handlers.profile),
-            cache(watched_claims(), handlers.claim),
-            cache(watched_volumes(), handlers.volume),
-            cache(watched_storage_classes(), handlers.storage_class),
-            cache(watched_namespaces(), handlers.namespace),
-            cache(watched_slices(), devices.slice),
-            cache(watched_device_classes(), devices.device_class),
-            cache(watched_claim_templates(), devices.template),
-            cache(watched_device_claims(), devices.claim),
-        )
+        self._jobs, others = self._reflectors(handlers, config)
+        self._caches = *others[:2], *self._jobs, *others[2:]
         self._cache_age = CacheAge(
             self._caches, settings.cache_age_limit_seconds, clocks_of(client)
         )
@@ -163,24 +126,28 @@ class Application:
         job_events = EventReporter(self._notices, events.emit, self._event_thread)
         kept = PreemptedRoom(state, self._known_jobs, settings.rescale_hold_seconds)
         parts.leading.before_leading = kept.adopt
-        self._steps = [StepThread("preemption", kept.step, STEP_SECONDS)]
-        if settings.autoscaler_lease:
-            reader = KindOrdersReader(LeaseStore(client, settings.autoscaler_lease), state)
-            self._steps.append(StepThread("kinds", reader.look, READ_SECONDS))
         self._requeuer = Requeuer(
             parts.pending,
             parts.leading,
             Requeues(
-                PodWriter(self._client),
+                PodWriter(client).requeue,
                 count_write=lambda outcome: self.metrics.requeues.labels(outcome).inc(),
                 executor=self._executor,
             ),
             self._leads,
             report=job_events.look,
         )
-        self._binding = _Binding(client) if state.config.bind_gangs else None
-        bind_rest = None if self._binding is None else self._binder(parts).bind_rest
-        verbs = Verbs.of(parts, config.ignored_resources, bind_rest)
+        self._threads = [
+            StepThread("planner", parts.planner.step, changes=state.changes),
+            StepThread("requeuer", self._requeuer.step, changes=state.changes),
+            StepThread("preemption", kept.step, STEP_SECONDS),
+        ]
+        if settings.autoscaler_lease:
+            reader = KindOrdersReader(LeaseStore(client, settings.autoscaler_lease).read, state)
+            self._threads.append(StepThread("kinds", reader.look, READ_SECONDS))
+        if state.config.binds_gangs:
+            parts.gangs.bind_others = self._binding(parts).bind_rest
+        verbs = Verbs.of(parts, config.ignored_resources)
         self._endpoints = Endpoints(
             verbs,
             self._why_not_synced,
@@ -195,39 +162,63 @@ class Application:
             self._health = HealthServer(InTurns(health_app), *address(settings.health_listen))
         self._watch_metrics()
 
-    def _binder(self, parts: Parts) -> GangBinding:
-        assert self._binding is not None
+    def _reflectors(
+        self, handlers: EventHandlers, config: EligibilityConfig
+    ) -> tuple[tuple[Reflector[TrainingJob], ...], tuple[Reflector[Any], ...]]:
+        """The caches of jobs, and all others."""
+        settings, devices = self._settings, handlers.device_events
+        caching = ReflectorConfig.within(settings.cache_age_limit_seconds)
+
+        def cache(kind: ListWatch[T], observer: Observer[T]) -> Reflector[T]:
+            return Reflector(self._client, kind, config=caching, observer=observer)
+
+        jobs = tuple(cache(watched_training_jobs(kind, config), handlers.job) for kind in JOB_KINDS)
+        return jobs, (
+            cache(watched_nodes(settings.node_selector), handlers.node),
+            cache(watched_pods(ignored_resources=config.ignored_resources), handlers.pod),
+            cache(watched_profiles(), handlers.profile),
+            cache(watched_claims(), handlers.claim),
+            cache(watched_volumes(), handlers.volume),
+            cache(watched_storage_classes(), handlers.storage_class),
+            cache(watched_namespaces(), handlers.namespace),
+            cache(watched_slices(), devices.slice),
+            cache(watched_device_classes(), devices.device_class),
+            cache(watched_claim_templates(), devices.template),
+            cache(watched_device_claims(), devices.claim),
+        )
+
+    def _binding(self, parts: Parts) -> GangBinding:
         return GangBinding(
-            GangRests(parts.state, parts.offers_check),
-            self._binding.writes,
+            parts.state,
+            parts.offers_check,
+            PodBinder(self._client, ANSWER_SECONDS).bind,
             count=lambda outcome: self.metrics.gangs_bound.labels(outcome).inc(),
         )
 
     def _watch_metrics(self) -> None:
-        self.metrics.watch(
-            "reservations", "Replicas with a reservation.", self._state.reservation_count
-        )
+        state, leadership = self._state, self._leadership
+        self.metrics.watch("reservations", "Replicas with a reservation.", state.reservation_count)
         self.metrics.watch(
             "leads",
             "1 while the kube-scheduler beside this process leads, so that plans are made.",
-            lambda: float(self._leadership.leads()),
+            lambda: float(leadership.leads()),
         )
         self.metrics.watch(
             "leader_mismatch",
             "1 while kube-scheduler asks although its Lease names another host: none is planned.",
-            lambda: float(self._leadership.mismatch),
+            lambda: float(leadership.mismatch),
         )
         self.metrics.watch_by(
             "waiting_gangs",
             "Gangs with pods that wait for a node, by what they wait for.",
             "state",
-            lambda: counts_by_state(self._state),
+            lambda: counts_by_state(state),
         )
         self.metrics.watch_by(
             "oldest_wait_seconds",
             "Seconds since the last pod of the gang was created that waits longest, by priority.",
             "priority",
-            lambda: oldest_waits(self._state),
+            lambda: oldest_waits(state),
         )
         self.metrics.watch(
             "cache_age_seconds",
@@ -245,25 +236,22 @@ class Application:
             self._health.start()
         for cache in self._caches:
             cache.start()
-        self._planning.start()
-        self._requeuer.start()
-        for thread in self._steps:
+        # A call of kube-scheduler gets the interpreter within this time, however long a search
+        # takes: with Python's default, 5 ms, each call beside a search took as long.
+        sys.setswitchinterval(SWITCH_SECONDS)
+        for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
         """End every thread."""
         if self._health is not None:
             self._health.stop()
-        for thread in self._steps:
+        for thread in self._threads:
             thread.stop()
-        self._requeuer.stop()
-        self._planning.stop()
         for cache in self._caches:
             cache.stop()
         for executor in (self._executor, self._event_thread):
             executor.shutdown(wait=False, cancel_futures=True)
-        if self._binding is not None:
-            self._binding.stop()
         logging.getLogger().removeHandler(self._faults)
         self._client.close()
 

@@ -1,4 +1,4 @@
-"""How old the caches are that plans are made on.
+"""The age of the caches that plans are made on.
 
 Each watch is reopened within five eighths of the limit, so something comes from the API server
 also about kinds that do not change and have no bookmarks (an etcd that reports no progress). A
@@ -8,31 +8,16 @@ it. What is reserved is still answered: kube-scheduler checks the node once more
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, TypeAlias
 
+from optimus.kube.reflector import Reflector
 from optimus.kube.times import format_second
 from optimus.placement.queue.order import Instant
 
 _SETTING: Final = "cache-age-limit-seconds"
 
 
-class _Watched(Protocol):
-    @property
-    def plural(self) -> str: ...
-
-
-class Cache(Protocol):
-    """The part of ``optimus.kube.reflector.Reflector`` that is needed; see there."""
-
-    @property
-    def watched(self) -> _Watched:
-        """What is listed and watched."""
-        ...
-
-    @property
-    def last_contact(self) -> float | None:
-        """When the API server answered last (monotonic); ``None`` before the start."""
-        ...
+Cache: TypeAlias = Reflector[Any]
 
 
 class CacheAge:

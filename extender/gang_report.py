@@ -214,7 +214,7 @@ def cause(report: GangReport) -> tuple[object, ...]:
 
 
 def is_decided(report: GangReport) -> bool:
-    """Whether a gang has its place in the queue."""
+    """Return whether a gang has its place in the queue."""
     return report.state is GangPhase.WAITING and report.wait is not WaitReason.UNUSED
 
 

@@ -20,7 +20,7 @@ from optimus.snapshot import ReplicaId
 
 
 class GangPhase(StrEnum):
-    """Where a gang stands."""
+    """The stations of a gang."""
 
     INCOMPLETE = "incomplete"
     """Pods are missing, or wait for scheduling gates."""
@@ -124,7 +124,7 @@ SHOWN_STATES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class GangFacts:
-    """What is known of one gang; nothing of it changes any more."""
+    """Facts about one gang; none of them changes any more."""
 
     queued: QueuedGang
     phase: GangPhase
@@ -139,7 +139,7 @@ class GangFacts:
 
     @property
     def is_in_queue(self) -> bool:
-        """Whether it has a place in the queue."""
+        """Return whether it has a place in the queue."""
         return self.phase is GangPhase.WAITING and self.wait is not WaitReason.UNUSED
 
     @property
@@ -160,7 +160,8 @@ def waiting_gangs(state: ExtenderState, now: Instant) -> list[GangFacts]:
 
 
 def counts_by_state(state: ExtenderState) -> dict[str, float]:
-    """How many gangs with pods that wait are in each state, of the leader; takes the lock."""
+    """Return how many gangs with pods that wait are in each state, of the leader; takes the
+    lock."""
     with state.locked() as now:
         gangs = waiting_gangs(state, now) if state.leads else ()
         found = Counter(each.wait or each.phase for each in gangs)
@@ -168,7 +169,8 @@ def counts_by_state(state: ExtenderState) -> dict[str, float]:
 
 
 def oldest_waits(state: ExtenderState) -> dict[str, float]:
-    """By priority, how long the gang has waited that waits longest, in seconds; takes the lock."""
+    """Return, by priority, how long the gang has waited that waits longest, in seconds; takes the
+    lock."""
     with state.locked() as now:
         waits = [each.queued.waiting for each in waiting_gangs(state, now)]
     oldest: dict[int, float] = {}

@@ -40,7 +40,7 @@ MOST_AHEAD: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What the reports of one call share."""
+    """The facts that the reports of one call share."""
 
     now: Instant
     queue: Sequence[GangFacts]
@@ -152,7 +152,8 @@ class Inspector:
         closing: Mapping[str, FuturePlan],
         now: Instant,
     ) -> dict[str, FuturePlan | None]:
-        """Where gangs will be placed; of the first in the queue alone, since each is a search.
+        """Return where gangs will be placed; of the first in the queue alone, since each is a
+        search.
 
         ``None``: not even once all jobs have ended."""
         unplanned = [each for each in queue if each.uid in wanted and each.uid not in closing]
@@ -296,8 +297,8 @@ def _without_pods(job: Job, priority: int) -> GangReport:
 
 
 def _expectation(plan: FuturePlan | None, context: _Context) -> Expectation | None:
-    """What is waited for. Of a job that has ended since the plan was made nothing is said, and no
-    time that has passed."""
+    """Return what is waited for. Of a job that has ended since the plan was made nothing is said,
+    and no time that has passed."""
     if plan is None or (plan.awaits and plan.awaits not in context.holding):
         return None
     is_known = plan.is_predicted and plan.begins_at > context.now.epoch
@@ -309,7 +310,8 @@ def _expectation(plan: FuturePlan | None, context: _Context) -> Expectation | No
 
 
 def _fits_without_others(facts: GangFacts, context: _Context) -> bool | None:
-    """Whether a gang in the queue fits once all jobs have ended; ``None`` where that is not known.
+    """Return whether a gang in the queue fits once all jobs have ended; ``None`` where that is not
+    known.
 
     A search answers for the first gangs alone; that nodes are too small shows for each."""
     if facts.uid in context.plans:

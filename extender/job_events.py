@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
-from optimus.kube.events import NO_ANNOTATIONS, EventType, Subject
+from optimus.kube.events import EventType
 from optimus.kube.results import Refused
 
 _LOG = logging.getLogger(__name__)
@@ -63,27 +63,16 @@ class JobNotice:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What it is about, and why: a later one of the same key replaces it."""
+        """Return what it is about, and why: a later one of the same key replaces it."""
         return self.uid, self.gang, self.reason
 
 
-class EmitEvent(Protocol):
-    """``optimus.kube.events.EventWriter.emit``; see there."""
-
-    def __call__(
-        self,
-        job: Subject,
-        kind: EventType,
-        reason: str,
-        message: str,
-        annotations: Mapping[str, str] = NO_ANNOTATIONS,
-    ) -> object:
-        """Write an Event."""
-        ...
+EmitEvent: TypeAlias = Callable[[JobNotice, EventType, str, str, Mapping[str, str]], object]
+"""Writes an Event: ``optimus.kube.events.EventWriter.emit``."""
 
 
 @dataclass(slots=True)
-class _Known:
+class _Reported:
     since: float
     seen_at: float
     reported_cause: Hashable = None
@@ -104,7 +93,7 @@ class EventReporter:
         """``executor`` finds and writes; without one ``look`` does."""
         self._find, self._emit, self._executor = find, emit, executor
         self._look_seconds = look_seconds
-        self._known: dict[tuple[str, str, str], _Known] = {}
+        self._known: dict[tuple[str, str, str], _Reported] = {}
         self._look_at = float("-inf")
         self._busy = threading.Lock()
 
@@ -132,7 +121,7 @@ class EventReporter:
             self._busy.release()
 
     def _is_due(self, notice: JobNotice, now: float) -> bool:
-        known = self._known.setdefault(notice.key, _Known(now, now))
+        known = self._known.setdefault(notice.key, _Reported(now, now))
         known.seen_at = now
         if now - known.since < notice.after_seconds:
             return False

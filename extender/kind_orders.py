@@ -7,7 +7,7 @@ renewed any more says nothing.
 import logging
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from extender.state.extender_state import ExtenderState
 from optimus.kube.kind_orders import kind_orders_of
@@ -24,29 +24,23 @@ STALE_SECONDS: Final = 60.0
 """A Lease that has not changed for longer, and for longer than its own duration, says nothing."""
 
 
-class LeaseAnswers(Protocol):
-    """The autoscaler's Lease; ``optimus.kube.leases.LeaseStore`` is one."""
-
-    def read(self) -> Lease | Refused | None:
-        """The Lease; ``None`` where there is none."""
-
-
 class KindOrdersReader:
     """``look`` is called by one thread."""
 
     def __init__(
         self,
-        lease: LeaseAnswers,
+        read: Callable[[], Lease | Refused | None],
         state: ExtenderState,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._lease, self._state, self._timer = lease, state, timer
+        """``read`` gives the autoscaler's Lease; ``None`` where there is none."""
+        self._read, self._state, self._timer = read, state, timer
         self._seen, self._changed_at = Lease(), timer()
         self._refusal = ""
 
     def look(self) -> None:
         """Take over what the Lease says now; while it cannot be read, what it said last."""
-        found, now = self._lease.read(), self._timer()
+        found, now = self._read(), self._timer()
         refusal = str(found) if isinstance(found, Refused) else ""
         if refusal and refusal != self._refusal:
             _LOG.warning("new jobs start on any kind of nodes after a minute: %s", refusal)

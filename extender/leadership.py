@@ -129,8 +129,8 @@ class OnlyReplica:
 def leadership(
     client: Client, lease: str, identity: str, *, waits: bool = False
 ) -> LeaseReader | OnlyReplica:
-    """Whether the kube-scheduler beside this process leads; ``lease`` is empty where it is the only
-    one. ``waits``: until what the extender of another binds has ended."""
+    """Return whether the kube-scheduler beside this process leads; ``lease`` is empty where it is
+    the only one. ``waits``: until what the extender of another binds has ended."""
     if not lease:
         return OnlyReplica()
     return LeaseReader(client, lease, identity, handover_seconds=HANDOVER_SECONDS * waits)

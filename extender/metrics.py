@@ -58,14 +58,14 @@ class Metrics:
         self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]
     ) -> None:
         """The same for a figure by the values of a label."""
-        self._registry.register(_ByLabel(f"optimus_extender_{name}", text, label, read))
+        self._registry.register(_LabelledGauge(f"optimus_extender_{name}", text, label, read))
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
-class _ByLabel(Collector):
+class _LabelledGauge(Collector):
     """A gauge that is read whenever the metrics are."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How many nodes hold a replica of a kind now, and when empty: figures for people."""
+"""Counts of the nodes that hold a replica now, and when empty: figures for people."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from optimus.resources import Resources, total
 
 
 class Places(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How many nodes hold a replica."""
+    """Counts of the nodes that hold a replica."""
 
     nodes: int
     admit_it: int

@@ -1,4 +1,4 @@
-"""What users of jobs are told by Events: why a gang waits, that a job is bound in part, that its
+"""Events for users of jobs: why a gang waits, that a job is bound in part, that its
 pods are placed one by one.
 """
 

@@ -53,7 +53,8 @@ def allow_preemption(
 
 
 def _resources(state: ExtenderState, victims: Victims) -> Resources:
-    """What the victims leave, as far as they are replicas: only those are known one by one."""
+    """Return what the victims leave, as far as they are replicas: only those are known one by
+    one."""
     pods = (state.cluster.pods.get(uid) for uid in victims.uids)
     return total(pod.resources for pod in pods if pod is not None and pod.bound() is not None)
 

@@ -80,7 +80,7 @@ class PreemptedRoom:
         return found
 
     def _is_believed(self, job: TrainingJob, preemption: Preemption) -> bool:
-        return self._state.cluster.pauses.get(job.uid) in ("", preemption.text)
+        return self._state.cluster.profile_of(job.uid).pause in ("", preemption.text)
 
     def _may_be_planned(self, queued: QueuedGang) -> bool:
         """Return whether the gang waits, is whole, and nothing is reserved for it."""
@@ -123,7 +123,7 @@ class PreemptedRoom:
             for uid, pod in state.cluster.ending.items()
             if pod.replica is not None
             and not state.rescales.is_tracked(pod.replica.job_uid)
-            and pod.replica.job_uid not in state.cluster.pauses
+            and state.cluster.profile_of(pod.replica.job_uid).pause is None
             and not state.future_room.is_awaited(uid)
         ]
 

@@ -16,6 +16,8 @@ from optimus.snapshot import ReplicaId
 
 def score_nodes(parts: Parts, pod: Pod, names: Sequence[str]) -> dict[str, int]:
     """The score of each offered node."""
+    if pod.replica is not None:
+        parts.state.wait_until_shown(pod)
     if pod.replica is not None and _wants_plan(parts, pod, pod.replica, names):
         parts.planner.plan_in_call(pod.replica.job_uid, SCORE_SECONDS)
     with parts.state.locked() as now:
@@ -25,7 +27,7 @@ def score_nodes(parts: Parts, pod: Pod, names: Sequence[str]) -> dict[str, int]:
             return dict.fromkeys(names, 0) | dict.fromkeys(kept, MAX_SCORE)
         parts.offers_check.scored(pod, now)
         held = parts.state.reservation_for(pod, replica)
-        if held is not None and held.node in names:
+        if held is not None and held.node in names and parts.state.is_shown(pod):
             parts.state.answered(pod, now)
             return planned_scores(names, held.node)
         return _scores_without_plan(parts, pod, replica.job_uid, names)
@@ -35,7 +37,7 @@ def _wants_plan(parts: Parts, pod: Pod, replica: ReplicaId, names: Sequence[str]
     """Return whether the pod's gang is yet to be planned, and can be."""
     with parts.state.locked() as now:
         parts.state.expire(now)
-        if not parts.state.cluster.controls(pod):
+        if not parts.state.cluster.controls(pod) or not parts.state.is_shown(pod):
             return False
         parts.state.queue.resume(replica.job_uid)
         if parts.state.reservation_for(pod, replica) is not None:
@@ -43,7 +45,7 @@ def _wants_plan(parts: Parts, pod: Pod, replica: ReplicaId, names: Sequence[str]
         parts.state.queue.ask(pod, early=True)
         if not parts.state.cluster.knows_gang_of(pod):
             return False
-        found = parts.gangs.offered(pod, names)
+        found = parts.offers_check.offered(pod, names)
         return found is not None and found.observed.specs_known
 
 

@@ -4,28 +4,17 @@ kube-scheduler tries a pod by itself until it has found no node for it, and then
 that it takes for helpful. A plan is none: its pods are requeued by an annotation, within the limits
 of ``extender.requeues``."""
 
-import logging
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, Protocol
+from typing import Final
 
-from extender.planner.pending_pods import PendingPod
+from extender.planner.leading import Leading
+from extender.planner.pending_pods import PendingPod, PendingPods
 from extender.requeues import FIRST_SECONDS, Requeue, Requeues
 from optimus.jobs import alternating
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
-from optimus.kube.store import Changes
-
-_LOG = logging.getLogger(__name__)
-
-PAUSE_SECONDS = 0.02
-"""Between two runs: many events are handled together, and filter does not wait for the lock."""
-
-PAUSES_PER_RUN = 2
-"""How much longer than a run the pause after it is: also for a long queue, the thread takes at most
-a third of a processor, which it shares with the thread that answers kube-scheduler."""
 
 MOST_WRITES: Final = 32
 """Pods that are requeued for one reason in one run, those of each namespace in turn: one with
@@ -34,32 +23,13 @@ thousands that wait does not keep the others from being tried."""
 _ASKED = "kube-scheduler is to say which nodes it may go to"
 
 
-class _Plans(Protocol):
-    """``extender.planner.pending_pods.PendingPods``; see there."""
-
-    changes: Changes
-
-    def outdated_refusals(self) -> tuple[Pod, ...]: ...
-    def planned(self) -> tuple[PendingPod, ...]: ...
-    def is_waiting(self, pod: Pod) -> bool: ...
-    def pods_to_ask_about(self) -> tuple[Pod, ...]: ...
-    def still_pending(self, pod: Pod, node: str) -> bool: ...
-
-
-class _Leading(Protocol):
-    """``extender.planner.leading.Leading``; see there."""
-
-    def begin(self) -> None: ...
-    def release_all(self) -> None: ...
-
-
 class Requeuer:
-    """One thread, which calls ``run_once`` whenever something changed and at least every second."""
+    """One thread calls ``step`` whenever something changed and at least every second."""
 
     def __init__(
         self,
-        plans: _Plans,
-        leading: _Leading,
+        plans: PendingPods,
+        leading: Leading,
         requeues: Requeues,
         leads: Callable[[], bool],
         *,
@@ -71,33 +41,11 @@ class Requeuer:
         self._outdated: dict[str, Pod] = {}
         """Pods whose users read a reason that is out of date, until they have been requeued."""
         self._more = self._led = False
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="requeuer", daemon=True)
 
-    def start(self) -> None:
-        """Begin, on a separate thread."""
-        self._thread.start()
-
-    def stop(self, timeout_seconds: float = 5.0) -> None:
-        """End the thread."""
-        self._stopping.set()
-        self._plans.changes.notify()
-        if self._thread.is_alive():
-            self._thread.join(timeout_seconds)
-
-    def _run(self) -> None:
-        count = -1
-        while not self._stopping.is_set():
-            count = self._plans.changes.wait(count, 0.0 if self._more else 1.0)
-            began = time.thread_time()
-            try:
-                self.run_once(time.monotonic())
-            except Exception:  # noqa: BLE001 - the thread goes on: the next run starts from what is there then
-                _LOG.exception("requeuing failed")
-                self._more = False  # what fails is not tried again without a pause
-            used = time.thread_time() - began
-            if not self._more:
-                self._stopping.wait(max(PAUSE_SECONDS, PAUSES_PER_RUN * used))
+    def step(self) -> bool:
+        """Carry out what is due now; returns whether more is due at once."""
+        self.run_once(time.monotonic())
+        return self._more
 
     def run_once(self, now: float) -> None:
         """Begin or end to lead; as the leader, requeue what is to be tried again."""
@@ -162,8 +110,8 @@ class Requeuer:
 
 
 def _is_left_out(pending: PendingPod, now: float) -> bool:
-    """Whether kube-scheduler has found no node for the pod, here or before it asked the extender,
-    and is not about to bind it."""
+    """Return whether kube-scheduler has found no node for the pod, here or before it asked the
+    extender, and is not about to bind it."""
     refused_at = pending.refused_at
     if pending.assumed or now - pending.answered_at < FIRST_SECONDS:
         return False

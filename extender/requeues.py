@@ -7,12 +7,11 @@ Retry-After), nothing is written to any pod.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -28,14 +27,6 @@ LONGEST_SECONDS: Final = 60.0
 
 _FORGOTTEN_AFTER_SECONDS: Final = 2 * LONGEST_SECONDS
 """A pod that nothing was written to for this long counts as new."""
-
-
-class PodWriter(Protocol):
-    """The part of ``optimus.kube.writer.PodWriter`` that is needed; see there."""
-
-    def requeue(self, pod: Pod, reason: str) -> Written | Refused:
-        """Make kube-scheduler try the pod again."""
-        ...
 
 
 class Requeue(NamedTuple):
@@ -59,18 +50,17 @@ class Requeues:
 
     def __init__(
         self,
-        writer: PodWriter,
+        requeue: Callable[[Pod, str], Written | Refused],
         *,
         count_write: Callable[[str], None] = lambda _: None,
         executor: Executor | None = None,
     ) -> None:
-        """``count_write`` gets each write's outcome; without ``executor`` writes are sequential."""
-        self._writer, self._count_write, self._executor = writer, count_write, executor
+        """``requeue`` is ``PodWriter.requeue``, ``count_write`` gets each write's outcome; without
+        ``executor`` writes are sequential."""
+        self._requeue, self._count_write, self._executor = requeue, count_write, executor
         self._last: dict[str, _Last] = {}
         self._forgot_at = float("-inf")
         self._paused_until = float("-inf")
-        self._throttled_times = 0
-        self._lock = threading.Lock()  # of the two above: writes run on several threads
 
     def is_due(self, write: Requeue, now: float) -> bool:
         """Return whether the limits allow this write now."""
@@ -104,7 +94,8 @@ class Requeues:
             at = now + time.monotonic() - began
             if at < self._paused_until or not still_wanted(each):
                 return None
-            outcome = self._write(each, at)
+            # The annotation's text has to change, or nothing would be written.
+            outcome = self._requeue(each.pod, f"{each.reason} at {at:.1f}")
             self._record(each.pod, outcome, now + time.monotonic() - began)
             return outcome
 
@@ -114,10 +105,6 @@ class Requeues:
             if outcome is not None:
                 self._remember(each, outcome, now)
         return outcomes
-
-    def _write(self, write: Requeue, at: float) -> Written | Refused:
-        # The annotation's text has to change, or nothing would be written.
-        return self._writer.requeue(write.pod, f"{write.reason} at {at:.1f}")
 
     def _remember(self, write: Requeue, outcome: Written | Refused, now: float) -> None:
         last = self._last.get(write.pod.uid)
@@ -135,8 +122,6 @@ class Requeues:
     def _record(self, pod: Pod, outcome: Written | Refused, at: float) -> None:
         if isinstance(outcome, Written):
             self._count_write("written")
-            with self._lock:
-                self._throttled_times = 0
             return
         self._count_write(str(outcome.kind))
         # That it was bound, deleted or recreated since it was read is no fault: the watch shows it.
@@ -147,13 +132,8 @@ class Requeues:
         _LOG.log(level, "pod %s/%s: status not written: %s", pod.namespace, pod.name, outcome)
 
     def _pause(self, outcome: Refused, at: float) -> bool:
-        """Stop all writes for Retry-After, and for longer each time; false while paused already."""
-        with self._lock:
-            begins = at >= self._paused_until
-            if begins:
-                self._throttled_times += 1
-            doublings = min(self._throttled_times - 1, 10)  # the power must not grow for ever
-            wait = min(FIRST_SECONDS * 2.0**doublings, LONGEST_SECONDS)
-            wait = max(wait, outcome.retry_after_seconds or 0.0)
-            self._paused_until = max(self._paused_until, at + wait)
-            return begins
+        """Stop all writes for Retry-After, a second at least; false while paused already."""
+        begins = at >= self._paused_until
+        wait = max(outcome.retry_after_seconds or 0.0, FIRST_SECONDS)
+        self._paused_until = max(self._paused_until, at + wait)
+        return begins

@@ -64,9 +64,6 @@ class ExtenderConfig:
     object that is watched; a watch lasts for half of it to five eighths. What is reserved is still
     answered."""
 
-    access_log: str = "off"
-    """One line per request: off, plain or json. For the search of a fault; off saves time."""
-
     check_invariants: bool = False
     """Check after every change that no node is reserved beyond its capacity; log where one is.
     For tests: it takes time."""
@@ -133,6 +130,11 @@ class Settings(ExtenderConfig):
     log_level: str = "info"
     """debug, info, warning or error."""
 
+    @property
+    def binds_gangs(self) -> bool:
+        """Whether the rest of a gang is bound here; not where another extender is to be asked."""
+        return self.bind_gangs and not self.ignored_resources
+
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Settings from the command line, the environment and the file.
@@ -194,5 +196,4 @@ def _contradictions(settings: Settings) -> list[Problem]:
     problems += not_resources("ignored_resources", settings.ignored_resources)
     problems += not_one_of("placement", settings.placement, sorted(PLACEMENT_RULES))
     problems += not_a_version("operator_version", settings.operator_version)
-    problems += not_one_of("access_log", settings.access_log, ("off", "plain", "json"))
     return problems + not_one_of("log_level", settings.log_level, LOG_LEVELS)

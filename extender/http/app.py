@@ -21,7 +21,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from werkzeug.exceptions import HTTPException
 from werkzeug.wsgi import get_input_stream
 
-from extender.filter import BindRest, FilterResult, filter_nodes
+from extender.answers import FilterResult
 from extender.http import wire
 from extender.metrics import Metrics
 from extender.parts import Parts
@@ -41,7 +41,7 @@ _DISCARDED_LIMITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Verbs:
-    """What decides; ``find_pod`` finds a pod that the watch has decoded already."""
+    """The functions that decide; ``find_pod`` finds a pod that the watch has decoded already."""
 
     filter: Callable[[Pod, Sequence[str]], FilterResult]
     prioritize: Callable[[Pod, Sequence[str]], dict[str, int]]
@@ -49,35 +49,21 @@ class Verbs:
     find_pod: wire.FindPod
 
     @classmethod
-    def of(
-        cls,
-        parts: Parts,
-        ignored: frozenset[str] = frozenset(),
-        bind_rest: BindRest | None = None,
-    ) -> "Verbs":
-        """The verbs over one state, for pods as the watch shows them, without resources that
-        another extender accounts for."""
-        gangs, state = parts.gangs, parts.state
+    def of(cls, parts: Parts, ignored: frozenset[str] = frozenset()) -> "Verbs":
+        """The verbs over one state, for pods as the watch shows them, without the resources in
+        ``ignored``: another extender accounts for them."""
+        state = parts.state
 
         def known(pod: Pod) -> Pod:
             in_gang = pod if pod.member is None else parts.handlers.job_sets.placed(pod)
-            return state.with_devices(in_gang)
+            pod = state.with_devices(in_gang)
+            return pod.without(ignored) if ignored else pod
 
-        verbs = cls(
-            lambda pod, names: filter_nodes(gangs, known(pod), names, bind_rest),
+        return cls(
+            lambda pod, names: parts.gangs.filter(known(pod), names),
             lambda pod, names: score_nodes(parts, known(pod), names),
             lambda pod, victims: allow_preemption(state, known(pod), victims),
             state.cluster.find_pod,
-        )
-        return verbs.without(ignored) if ignored else verbs
-
-    def without(self, ignored: frozenset[str]) -> "Verbs":
-        """The same, without resources that another extender accounts for."""
-        return Verbs(
-            lambda pod, names: self.filter(pod.without(ignored), names),
-            lambda pod, names: self.prioritize(pod.without(ignored), names),
-            lambda pod, victims: self.preempt(pod.without(ignored), victims),
-            self.find_pod,
         )
 
 
@@ -85,8 +71,8 @@ MAX_BODY_BYTES: Final = 33_554_432
 """Largest request body. 5,000 node names are 160 kB; whole nodes are about 14 kB each."""
 
 
-class _Refusal(Exception):
-    """What is answered instead of a decision."""
+class _Unanswered(Exception):
+    """The call is answered by this sentence instead of a decision."""
 
 
 class Endpoints:
@@ -108,31 +94,20 @@ class Endpoints:
         self.max_body_bytes, self._inspect = max_body_bytes, inspect
         self._why_too_old = why_too_old
         self._ready = False
+        self._calls = {
+            "filter": (self._filter, wire.filter_error),
+            "prioritize": (self._prioritize, wire.prioritize_error),
+            "preempt": (self._preempt, wire.preempt_error),
+        }
 
-    def filter(self, body: IO[bytes]) -> bytes:
-        """POST /filter."""
-        return self._answer("filter", self._filter, body, wire.filter_error)
-
-    def prioritize(self, body: IO[bytes]) -> bytes:
-        """POST /prioritize."""
-        return self._answer("prioritize", self._prioritize, body, wire.prioritize_error)
-
-    def preempt(self, body: IO[bytes]) -> bytes:
-        """POST /preempt."""
-        return self._answer("preempt", self._preempt, body, wire.preempt_error)
-
-    def _answer(
-        self,
-        verb: str,
-        decide: Callable[[IO[bytes]], bytes],
-        body: IO[bytes],
-        failed: Callable[[str], bytes],
-    ) -> bytes:
+    def call(self, verb: str, body: IO[bytes]) -> bytes:
+        """POST /filter, /prioritize or /preempt."""
+        decide, failed = self._calls[verb]
         began = time.perf_counter()
         error = None
         try:
             answer = decide(body)
-        except (_Refusal, Malformed) as refusal:
+        except (_Unanswered, Malformed) as refusal:
             error = str(refusal)
         except HTTPException as fault:
             error = f"the request cannot be read: {fault.description}"
@@ -150,7 +125,7 @@ class Endpoints:
         self._ready = reason is None
         args = read(self._body(stream), self._verbs.find_pod)
         if reason is not None:
-            raise _Refusal(f"the extender is not ready: {reason}")
+            raise _Unanswered(f"the extender is not ready: {reason}")
         return args
 
     def _body(self, stream: IO[bytes]) -> bytes:
@@ -162,7 +137,7 @@ class Endpoints:
         for _ in range(_DISCARDED_LIMITS):
             if not stream.read(limit):
                 break
-        raise _Refusal(
+        raise _Unanswered(
             f"the body has more than the {limit} bytes that are read; set nodeCacheCapable: true"
         )
 
@@ -217,7 +192,7 @@ class Endpoints:
 
 
 class HttpAnswer(NamedTuple):
-    """What is sent for a request."""
+    """The answer to a request."""
 
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
@@ -255,13 +230,9 @@ class RoutedApp:
 
 def create_app(endpoints: Endpoints) -> RoutedApp:
     """The application for kube-scheduler and for local monitoring."""
-    verbs = {
-        "/filter": endpoints.filter,
-        "/prioritize": endpoints.prioritize,
-        "/preempt": endpoints.preempt,
-    }
     routes: dict[Route, Handler] = {
-        ("POST", path): partial(_call, verb) for path, verb in verbs.items()
+        ("POST", f"/{verb}"): partial(_call, endpoints, verb)
+        for verb in ("filter", "prioritize", "preempt")
     }
     routes |= {("GET", "/inspect"): endpoints.inspect, **_health_routes(endpoints)}
     *most, last = (f"{method} {path}" for method, path in routes)
@@ -281,5 +252,5 @@ def _health_routes(endpoints: Endpoints) -> dict[Route, Handler]:
     }
 
 
-def _call(verb: Callable[[IO[bytes]], bytes], environ: WSGIEnvironment) -> HttpAnswer:
-    return HttpAnswer(verb(get_input_stream(environ)))
+def _call(endpoints: Endpoints, verb: str, environ: WSGIEnvironment) -> HttpAnswer:
+    return HttpAnswer(endpoints.call(verb, get_input_stream(environ)))

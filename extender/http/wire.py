@@ -27,19 +27,19 @@ class _ArgsBody(msgspec.Struct):
     names: list[str] | None = msgspec.field(name="NodeNames", default=None)
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class _Identified(msgspec.Struct, rename="camel"):
     name: str
     uid: str = ""
     resource_version: str = ""
 
 
 class _Object(msgspec.Struct):
-    metadata: _Metadata
+    metadata: _Identified
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderArgs:
-    """What kube-scheduler asks: the pod, and the names of the nodes on offer."""
+    """A question of kube-scheduler: the pod, and the names of the nodes on offer."""
 
     pod: Pod
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ class _PreemptionBody(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ExtenderPreemptionArgs:
-    """What kube-scheduler asks: the pod, and whom it would evict on which node."""
+    """A question of kube-scheduler: the pod, and whom it would evict on which node."""
 
     pod: Pod
     victims: Mapping[str, Victims]

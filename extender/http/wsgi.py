@@ -31,12 +31,6 @@ metrics."""
 KEEP_ALIVE_SECONDS: Final = 75
 GRACE_SECONDS: Final = 10
 
-_JSON_LINE: Final = (
-    '{"at":"%(t)s","from":"%(h)s","method":"%(m)s","path":"%(U)s",'
-    '"status":%(s)s,"bytes":"%(b)s","microseconds":%(D)s}'
-)
-_PLAIN_LINE: Final = "%(h)s %(m)s %(U)s %(s)s %(b)s bytes %(D)s us"
-
 
 class WebhookServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn around one ``Application``, which lives in the worker.
@@ -87,8 +81,6 @@ def options(settings: Settings) -> dict[str, object]:
         "keepalive": KEEP_ALIVE_SECONDS,
         "graceful_timeout": GRACE_SECONDS,
         "timeout": 30,
-        "accesslog": None if settings.access_log == "off" else "-",
-        "access_log_format": _JSON_LINE if settings.access_log == "json" else _PLAIN_LINE,
         "loglevel": settings.log_level,
         "control_socket_disable": True,
         "certfile": settings.tls_cert_file and str(settings.tls_cert_file),

@@ -17,13 +17,16 @@ class Leading:
     def begin(self) -> None:
         """Reserve for rescales and for gangs that are bound in part; then gangs may be planned."""
         with self._state.locked() as now:
-            self._state.update_rescales(now)
+            self._update_rescales(now)
             self.before_leading(now)
             self._state.leads, self._state.unled_since = True, None
             self._complete_gangs_bound_in_part(now)
-            self._state.update_rescales(now)
+            self._update_rescales(now)
             self._state.tried_in_call.clear()  # nothing could be planned then
         self._state.changes.notify()
+
+    def _update_rescales(self, now: Instant) -> None:
+        self._state.rescales.update(now.monotonic, reserve=self._state.may_plan())
 
     def _complete_gangs_bound_in_part(self, now: Instant) -> None:
         """Reserve for the rest of gangs that are bound in part before anything else is planned.

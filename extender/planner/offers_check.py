@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from extender.state.extender_state import ExtenderState
 from extender.state.gang_queue import QueuedGang
+from extender.state.unknown_rules import LAG_SECONDS
 from optimus.kube.pods import Pod
 from optimus.placement.capacity import is_admitted
 from optimus.placement.ledger import Reservation
@@ -33,21 +34,33 @@ class OffersCheck:
         self._state.job_changed(pod.replica.job_uid)
         return self._state.queue.find(pod.replica.job_uid)
 
+    def offered(self, pod: Pod, names: Sequence[str]) -> QueuedGang | None:
+        """The gang of a pod; which nodes the pod is offered is recorded where it was asked about to
+        show that."""
+        assert pod.replica is not None
+        queue = self._state.queue
+        queued = queue.find(pod.replica.job_uid)
+        missing = () if queued is None else queue.pods_to_ask_about(queued.observed)
+        return (
+            self.record_offer(pod, names) if pod.uid in [each.uid for each in missing] else queued
+        )
+
     def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
         """See whether a pod is offered every node that a plan may use; a probe cannot show it.
 
         Nor can a pod with rules: they need not concern others with its constraints."""
         known = self._state.unknown_rules
         known.by_score = False
-        if self._has_rules(pod):
-            return
         last = known.last.get(pod.constraints)
         if last is not None and now.monotonic < last.recheck_at:
+            return  # as mostly
+        if self._has_rules(pod):
             return
         if list(names) == [pod.nominated_node]:
             return
         missing = self._missing(pod, names, now)
-        if known.record(pod.constraints, now.monotonic, is_complete=missing is None):
+        differs = known.record(pod.constraints, now.monotonic, is_complete=missing is None)
+        if differs and missing is not None:
             self._offers_differ(pod, missing)
 
     def _has_rules(self, pod: Pod) -> bool:
@@ -61,7 +74,6 @@ class OffersCheck:
         if not self.is_compared(pod):
             self._state.unknown_rules.by_score = True
             self._state.unknown_rules.record(pod.constraints, now.monotonic, is_complete=True)
-            self._offers_differ(pod, None)
 
     def _missing(self, pod: Pod, names: Sequence[str], now: Instant) -> str | None:
         """A node that admits a pod, has had the room for a while, also beside all pods of no job
@@ -72,10 +84,10 @@ class OffersCheck:
         assert pod.replica is not None
         nodes = self._state.cluster.nodes
         own = None if pod.in_group else pod.replica.job_uid
-        seen = self._state.unknown_rules.releases_seen(now.monotonic)
+        seen = now.monotonic - LAG_SECONDS
         for name in sorted(nodes.keys() - names):
             if (
-                self._state.cluster.released_at.get(name, 0) <= seen
+                self._state.cluster.released_at.get(name, seen) <= seen
                 and is_admitted(nodes[name], pod.constraints)
                 and pod.resources.fits_in(self._state.cluster.free(name))
                 and pod.resources.fits_in(self._state.reservations.left(name, besides=own))
@@ -86,16 +98,9 @@ class OffersCheck:
                 return name
         return None
 
-    def _offers_differ(self, pod: Pod, missing: str | None) -> None:
-        """Another thing is known about pods with these constraints."""
-        held = [
-            job_uid
-            for job_uid in self._state.reservations.ledger.jobs()
-            if any(each.constraints == pod.constraints for each in self._unanswered(job_uid))
-        ]
-        self._state.reservations.touched_jobs.update(held)
-        if missing is None:
-            return
+    def _offers_differ(self, pod: Pod, missing: str) -> None:
+        """Another thing is known about pods with these constraints: plans that it may concern are
+        broken."""
         _LOG.info(
             "node %s is not offered to pod %s/%s, which it admits and has room for: kube-scheduler"
             " has rules that plans do not know. No pod like it is answered before all pods of its"
@@ -104,8 +109,10 @@ class OffersCheck:
             pod.namespace,
             pod.name,
         )
-        for job_uid in held:
-            if not self._state.offers.asks(job_uid):
+        for job_uid in self._state.reservations.ledger.jobs():
+            unanswered = self._unanswered(job_uid)
+            concerned = any(each.constraints == pod.constraints for each in unanswered)
+            if concerned and not self._state.offers.asks(job_uid):
                 self._state.break_plan(job_uid)
 
     def _unanswered(self, job_uid: str) -> list[Pod]:
@@ -133,8 +140,8 @@ class OffersCheck:
             )
 
     def knows_every_rule(self, job_uid: str) -> bool:
-        """Whether plans know all that decides where the waiting pods of a job may go, so that
-        kube-scheduler need not be asked about each."""
+        """Return whether plans know all that decides where the waiting pods of a job may go, so
+        that kube-scheduler need not be asked about each."""
         state, known = self._state, self._state.unknown_rules
         if (
             known.by_score
@@ -152,7 +159,8 @@ class OffersCheck:
         return state.reservations.with_surroundings(found.observed.gang).surroundings is None
 
     def is_compared(self, pod: Pod) -> bool:
-        """Whether it is known which nodes kube-scheduler offers the pod, or it is asked about."""
+        """Return whether it is known which nodes kube-scheduler offers the pod, or it is asked
+        about."""
         return (
             self._has_rules(pod)
             or (pod.replica is not None and self._state.offers.asks(pod.replica.job_uid))

@@ -1,4 +1,4 @@
-"""Which pods kube-scheduler is to try again: what ``extender.requeuer`` writes."""
+"""The pods that kube-scheduler is to try again, for ``extender.requeuer``."""
 
 from dataclasses import dataclass
 
@@ -30,10 +30,6 @@ class PendingPods:
 
     def __init__(self, state: ExtenderState, offers_check: OffersCheck) -> None:
         self._state, self._offers_check = state, offers_check
-        self.changes = state.changes
-        """Wakes the requeuer where there may be something to write."""
-        self._pending: dict[str, tuple[PendingPod, ...]] = {}
-        """By job UID; corrected by ``Reservations.touched_jobs``."""
 
     def outdated_refusals(self) -> tuple[Pod, ...]:
         """Pods whose users read that the gang is not complete or that a cache is too old, while by
@@ -53,20 +49,13 @@ class PendingPods:
     def planned(self) -> tuple[PendingPod, ...]:
         """The pods that are planned and wait, with their nodes."""
         with self._state.locked() as now:
-            touched, self._state.reservations.touched_jobs = (
-                self._state.reservations.touched_jobs,
-                set(),
-            )
-            for job_uid in touched:
-                self._pending[job_uid] = self._pending_of(job_uid)
-                if not self._pending[job_uid]:
-                    del self._pending[job_uid]
             return tuple(
                 each
-                for job_uid, pending in self._pending.items()
-                if not self._state.rescales.is_leaving(job_uid, now.monotonic)
+                for job_uid in self._state.reservations.ledger.jobs()
+                if self._state.cluster.waiting_count(job_uid)
+                and not self._state.rescales.is_leaving(job_uid, now.monotonic)
                 and self._state.future_room.awaits(job_uid) is None
-                for each in pending
+                for each in self._pending_of(job_uid)
             )
 
     def _pending_of(self, job_uid: str) -> tuple[PendingPod, ...]:
@@ -76,7 +65,7 @@ class PendingPods:
         found = [
             held for held in self._state.reservations.ledger.of_job(job_uid) if held.replica in pods
         ]
-        binds = self._state.config.bind_gangs and self._offers_check.knows_every_rule(job_uid)
+        binds = self._state.config.binds_gangs and self._offers_check.knows_every_rule(job_uid)
         in_group = any(pod.in_group for pod in pods.values())
         pending = [
             PendingPod(

@@ -10,11 +10,9 @@ A refusal is remembered until nodes have gained what the gang lacked: while a jo
 kube-scheduler asks about each of its pods again and again.
 """
 
-import logging
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from extender.state.extender_state import ExtenderState
@@ -36,8 +34,6 @@ from optimus.placement.queue.shortfall import GangRefusal
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ReplicaId
 
-_LOG = logging.getLogger(__name__)
-
 CALL_SECONDS: Final = 0.1
 """Processor time that a call of kube-scheduler takes to plan a gang and those before it in the
 queue. kube-scheduler has one scheduling thread: so it is taken once for each gang."""
@@ -49,13 +45,6 @@ MOST_WAITING: Final = 500
 """Jobs with pods that wait, of which a call walks the queue; where more wait, the thread that plans
 walks it for many gangs at once."""
 
-PAUSE_SECONDS: Final = 0.025
-"""Between two slices. Each looks at the jobs that events have changed since the last one: many
-events together cost little more than one."""
-
-SWITCH_SECONDS: Final = 0.0005
-"""How long one thread of the process runs while others want to."""
-
 LEAD_SECONDS: Final = 1.0
 """How long the first call waits for that of a kube-scheduler that has just begun to lead."""
 
@@ -63,28 +52,13 @@ LEAD_SECONDS: Final = 1.0
 class Planner:
     """Over one state, whose lock no caller may hold."""
 
-    def __init__(
-        self,
-        state: ExtenderState,
-        age_limit_seconds: float,
-        *,
-        called_as_follower: Callable[[], None] = lambda: None,
-        count_searches: Callable[[int], object] = lambda _: None,
-    ) -> None:
-        """``called_as_follower`` is called when kube-scheduler asks while the process does not
-        lead: only one that leads asks. ``count_searches`` gets for how many waiting gangs a slice
-        has searched for nodes."""
-        self.state, self._count_searches = state, count_searches
-        self._called_as_follower = called_as_follower
-        self._planning = Planning(state.rule, age_limit_seconds, time.thread_time)
+    def __init__(self, state: ExtenderState) -> None:
+        self.state = state
+        age_limit = state.config.age_limit_seconds
+        self._planning = Planning(state.rule, age_limit, time.thread_time)
         self._one_slice, self._node_generation = threading.Lock(), -1
         self.future_plans: Mapping[str, FuturePlan] = {}
         """By job UID, where the gangs that close nodes will be placed; replaced, never changed."""
-
-    def advance(self) -> None:
-        """Reserve for rescales and plan every gang that waits."""
-        while self.plan_slice():
-            pass
 
     def plan_slice(self, seconds: float = SLICE_SECONDS, last: str | None = None) -> bool:
         """Plan for so many seconds, about, down to the gang of the job ``last`` (a UID); returns
@@ -109,11 +83,10 @@ class Planner:
         self.state.reserve_for_rescales()
         self._observe_changed()
         with self.state.locked() as now:
-            self.state.unknown_rules.mark(now.monotonic, self.state.cluster.releases)
             snapshot = self._snapshot(now)
         # 2. Plans and refusals.
         found = self._planning.plan(snapshot, self, seconds=seconds, last=last)
-        self._count_searches(found.searches)
+        self.state.callbacks.count_searches(found.searches)
         # 3. What still holds.
         with self.state.locked() as now:
             whole = self._commit(snapshot, found, now)
@@ -146,9 +119,9 @@ class Planner:
             nodes=nodes,
             own={job_uid: room for job_uid, room in own.items() if room},
             remaining_seconds={
-                gang.job_uid: cluster.forecasts[gang.job_uid].remaining_seconds
+                gang.job_uid: forecast.remaining_seconds
                 for gang in gangs
-                if gang.job_uid in cluster.forecasts
+                if (forecast := cluster.profile_of(gang.job_uid).forecast) is not None
             },
             rules_generation=cluster.occupancy.generation,
             rules_openings=cluster.occupancy.openings,
@@ -167,7 +140,11 @@ class Planner:
             ledger, nodes = self.state.reservations.ledger, dict(self.state.cluster.nodes)
             left, pods = self.state.reservations.left_by_node(), dict(self.state.cluster.pods)
             held = [each for job_uid in ledger.jobs() for each in ledger.of_job(job_uid)]
-            ends_at = {uid: sum(each) for uid, each in self.state.cluster.forecasts.items()}
+            ends_at = {
+                uid: sum(each.forecast)
+                for uid, each in self.state.cluster.profiles.items()
+                if each.forecast is not None
+            }
             keys = {uid: job.key for uid, job in self.state.cluster.jobs.items()}
         usage = _usage(pods.values(), held, keys)
         return RunningJobs(tuple(nodes.values()), left, usage, ends_at)
@@ -249,7 +226,7 @@ class Planner:
 
     def notice_lead(self) -> None:
         """kube-scheduler asks, so it seems to lead now."""
-        self._called_as_follower()
+        self.state.callbacks.called_as_follower()
         self.state.changes.notify()
 
     def _begins_to_lead(self) -> bool:
@@ -273,48 +250,16 @@ class Planner:
             held = found is not None and self.state.queue.is_held(found.observed)
             return held or job_uid in self.state.refusals
 
-
-class PlanningThread:
-    """Plans in slices whenever something changed, and at least every second, while this process
-    leads."""
-
-    def __init__(self, planner: Planner) -> None:
-        self._planner = planner
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="planner", daemon=True)
-
-    def start(self) -> None:
-        """Begin, on a thread of its own."""
-        # A call of kube-scheduler gets the interpreter within this time, however long a search
-        # takes: with Python's default, 5 ms, each call beside a search took as long.
-        sys.setswitchinterval(SWITCH_SECONDS)
-        self._thread.start()
-
-    def stop(self, timeout_seconds: float = 5.0) -> None:
-        """End the thread."""
-        self._stopping.set()
-        self._planner.state.changes.notify()
-        if self._thread.is_alive():
-            self._thread.join(timeout_seconds)
-
-    def _run(self) -> None:
-        planner, count, more = self._planner, -1, False
-        while not self._stopping.is_set():
-            count = planner.state.changes.wait(count, 0.0 if more else 1.0)
-            try:
-                more = planner.state.leads and planner.plan_slice()
-            except Exception:  # noqa: BLE001 - the thread goes on: the next slice starts from what is there then
-                _LOG.exception("planning failed")
-                more = False
-            if not more:
-                self._stopping.wait(PAUSE_SECONDS)
+    def step(self) -> bool:
+        """Plan a slice as the leader; returns whether there is more to plan at once."""
+        return self.state.leads and self.plan_slice()
 
 
 def _usage(
     pods: Iterable[Pod], reserved: Iterable[Reservation], keys: Mapping[str, JobKey]
 ) -> dict[str, JobUsage]:
-    """What each job takes of the nodes, by its UID: bound pods and reservations. ``keys`` are those
-    of the jobs that are known: one without pods may hold nodes for its return."""
+    """Return what each job takes of the nodes, by its UID: bound pods and reservations. ``keys``
+    are those of the jobs that are known: one without pods may hold nodes for its return."""
     usage: dict[str, JobUsage] = {}
 
     def add(replica: ReplicaId, node: str, resources: Resources) -> None:

@@ -7,7 +7,8 @@ The state's lock guards it together with the reservations.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from extender.state.occupancy import Occupancy, Occupant
 from extender.state.volumes import ClaimName
@@ -41,12 +42,30 @@ class ProfileRescale:
 
 
 class ProfileForecast(NamedTuple):
-    """How long a job needs to its end, as its profile says."""
+    """The time that a job needs to its end, as its profile says."""
 
     at: float
     """When that was predicted (epoch, seconds)."""
 
     remaining_seconds: float
+
+
+class ProfileFacts(NamedTuple):
+    """The profile of a job, as far as it concerns the extender, beside its rescale."""
+
+    forecast: ProfileForecast | None = None
+    pause: str | None = None
+    """The id of the pause in progress; "" where the job is paused already."""
+
+    avoided: Mapping[str, float] = MappingProxyType({})
+    """The nodes that the job goes to only where it does not fit on others, each until an instant
+    (epoch, seconds)."""
+
+    binding: Binding | None = None
+    """The kind of nodes that its workers are held to."""
+
+
+NO_PROFILE: Final = ProfileFacts()
 
 
 class Cluster:
@@ -69,26 +88,18 @@ class Cluster:
         that room was reserved for."""
         self.occupancy = Occupancy()
         """What pods on nodes mean for the rules of others."""
-        self.pauses: dict[str, str] = {}
-        """By job UID, the id of the pause that its profile says is in progress; "" where it is
-        paused already."""
-        self.forecasts: dict[str, ProfileForecast] = {}
-        """What the profiles of jobs predict, by UID."""
-        self.bindings: dict[str, Binding] = {}
-        """By job UID, the kind of nodes that its workers are held to."""
+        self.profiles: dict[str, ProfileFacts] = {}
+        """By job UID."""
         self.kind_orders = NO_ORDERS
         """On which kinds of nodes jobs that have not run yet are expected to be fastest."""
-        self.avoided: dict[str, Mapping[str, float]] = {}
-        """By job UID, the nodes that its profile asks to avoid, each until an instant (epoch)."""
         self.ending: dict[str, Pod] = {}
         """The replicas that are being deleted and still take their room, by UID."""
         self.node_generation = 0
         self.changed_nodes: set[str] = set()
         """Nodes that have changed since ``Reservations`` last cleared this."""
-        self.releases = 0
-        """How often a pod has left a node or takes less of it, or is nominated there no longer."""
-        self.released_at: dict[str, int] = {}
-        """By node, the count of ``releases`` after its last."""
+        self.released_at: dict[str, float] = {}
+        """By node, when a pod last left it, took less of it, or was nominated there no longer
+        (monotonic)."""
         self._priorities: dict[str, int] = {}
         self._unreadable_jobs: set[str] = set()
         self._pods_by_job: dict[str, dict[str, Pod]] = {}
@@ -109,32 +120,34 @@ class Cluster:
         self.changed_nodes.add(name)
         return True
 
-    def set_pod(self, before: Pod | None, after: Pod | None) -> None:
-        """Record a pod; ``before`` is what was recorded last, ``None`` on either side: absent."""
+    def set_pod(self, before: Pod | None, after: Pod | None, now: float = float("-inf")) -> None:
+        """Record a pod; ``before`` is what was recorded last, ``None`` on either side: absent.
+        ``now`` is monotonic."""
         self._count_bound(before, after)
         if before is not None:
             self._count_replica(before, -1)
-            self._note_release(before, after)
+            self._note_release(before, after, now)
             self.ending.pop(before.uid, None)
         if after is not None:
             self._count_replica(after, 1)
             if after.leaving and after.replica is not None and after.bound() is not None:
                 self.ending[after.uid] = after
 
-    def _note_release(self, before: Pod, after: Pod | None) -> None:
-        was, now = before.bound(), None if after is None else after.bound()
+    def _note_release(self, before: Pod, after: Pod | None, now: float) -> None:
+        was, bound = before.bound(), None if after is None else after.bound()
         if was is None:
             node = before.nominated_node
             stays = after is not None and node in (None, after.nominated_node, after.node)
         else:
             node = was.node
-            stays = now is not None and now.node == node and was.resources.fits_in(now.resources)
+            stays = (
+                bound is not None and bound.node == node and was.resources.fits_in(bound.resources)
+            )
         if node in self.nodes and not stays:  # anybody may name others, without end
-            self.releases += 1
-            self.released_at[node] = self.releases
+            self.released_at[node] = now
 
     def _count_bound(self, before: Pod | None, after: Pod | None) -> None:
-        """What a pod takes of its node, and what it means for the rules of others there."""
+        """Count what a pod takes of its node, and what it means for the rules of others there."""
         was = None if before is None else before.bound()
         now = None if after is None else after.bound()
         if was != now:
@@ -177,14 +190,14 @@ class Cluster:
             self._most_planned[job_uid] = _most_of(known or NONE, demand)
 
     def was_planned_with(self, job_uid: str, demand: Resources) -> bool:
-        """Whether so much of a gang has been planned, as far as that is known: whoever replaces
-        waiting pods by larger ones waits like anybody with a new gang."""
+        """Return whether so much of a gang has been planned, as far as that is known: whoever
+        replaces waiting pods by larger ones waits like anybody with a new gang."""
         known = self._most_planned.get(job_uid)
         return known is None or demand.fits_in(known)
 
     def ran_with(self, job_uid: str, demand: Resources) -> bool:
-        """Whether a job has run, and not with less than this, as far as that is known: whoever
-        makes a job larger while it does not run waits like anybody with a new one."""
+        """Return whether a job has run, and not with less than this, as far as that is known:
+        whoever makes a job larger while it does not run waits like anybody with a new one."""
         most = self._most_held.get(job_uid)
         return most is None or job_uid in self.rescales or demand.fits_in(most)
 
@@ -266,49 +279,47 @@ class Cluster:
         return job is None or most is None or not job.demand(rescale.target).fits_in(most)
 
     def as_profile_says(self, gang: Gang) -> Gang:
-        """The gang with what its job's profile says of nodes: those that it goes to only where it
-        does not fit on others, and the kind that its workers are held to."""
-        binding = self.bindings.get(gang.job_uid)
-        gang = replace(gang, avoided=self.avoided_by(gang.job_uid))
-        return gang if binding is None else gang.bound_to(binding)
+        """The gang with what its job's profile says of nodes."""
+        profile = self.profile_of(gang.job_uid)
+        gang = replace(gang, avoided=frozenset(profile.avoided))
+        return gang if profile.binding is None else gang.bound_to(profile.binding)
 
     def with_kinds(self, gang: Gang) -> Gang:
         """The gang with the kinds of nodes that it prefers for its first start; none where it is
         held to one."""
         job = self.jobs.get(gang.job_uid)
-        if job is None or job.uid in self.have_run or job.uid in self.bindings:
+        if job is None or job.uid in self.have_run or self.profile_of(job.uid).binding:
             return gang
         return replace(gang, kinds=self.kind_orders.of_job(job))
 
-    def avoided_by(self, job_uid: str) -> frozenset[str]:
-        """The nodes that a job goes to only where it does not fit on others."""
-        return frozenset(self.avoided.get(job_uid, ()))
+    def profile_of(self, job_uid: str) -> ProfileFacts:
+        """Return what a job's profile says."""
+        return self.profiles.get(job_uid, NO_PROFILE)
 
-    def set_binding(self, job_uid: str, binding: Binding | None) -> bool:
-        """Record the kind of nodes that a job's workers are held to; returns whether it is another
-        one than before."""
-        before = self.bindings.pop(job_uid, None)
-        if binding is not None:
-            self.bindings[job_uid] = binding
-        return before != binding
-
-    def set_avoided(self, job_uid: str, nodes: Mapping[str, float]) -> bool:
-        """Record the nodes that a job avoids; returns whether they are others than before."""
-        before = self.avoided.pop(job_uid, {})
-        if nodes:
-            self.avoided[job_uid] = nodes
-        return before.keys() != nodes.keys()
+    def set_profile(self, job_uid: str, facts: ProfileFacts) -> bool:
+        """Record what a job's profile says; returns whether its gang may go to other nodes now."""
+        before = self.profiles.pop(job_uid, NO_PROFILE)
+        if facts != NO_PROFILE:
+            self.profiles[job_uid] = facts
+        same_nodes = before.avoided.keys() == facts.avoided.keys()
+        return not same_nodes or before.binding != facts.binding
 
     def expire_avoided(self, epoch: float) -> list[str]:
         """Drop the nodes whose time is over; returns the UIDs of the jobs that this concerns."""
-        ended = [uid for uid, each in self.avoided.items() if min(each.values()) <= epoch]
+        ended = [
+            uid
+            for uid, each in self.profiles.items()
+            if any(until <= epoch for until in each.avoided.values())
+        ]
         for uid in ended:
-            nodes = self.avoided[uid].items()
-            self.set_avoided(uid, {node: until for node, until in nodes if until > epoch})
+            facts = self.profiles[uid]
+            left = {node: until for node, until in facts.avoided.items() if until > epoch}
+            self.set_profile(uid, facts._replace(avoided=left))
         return ended
 
     def knows_gang_of(self, pod: Pod) -> bool:
-        """Whether the members of the pod's gang are known: from its own list, else from its job.
+        """Return whether the members of the pod's gang are known: from its own list, else from its
+        job.
 
         A pod without a list may be seen before its job is. An unreadable job's gang is the pods
         that exist."""

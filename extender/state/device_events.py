@@ -1,4 +1,4 @@
-"""What each event of the watches on devices changes in the planner's state."""
+"""Each event of the watches on devices changes the planner's state."""
 
 from collections.abc import Callable, Iterable
 

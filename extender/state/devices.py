@@ -40,7 +40,7 @@ def resource_of(device_class: str) -> str:
 
 
 class Devices:
-    """What is known of devices. Not thread-safe."""
+    """Nodes, pods, claims and their devices. Not thread-safe."""
 
     def __init__(self) -> None:
         self._classes: dict[str, DeviceClass] = {}
@@ -273,8 +273,8 @@ class Devices:
         return tuple(name for name, claim in self._claims.items() if claim.allocated)
 
     def settle(self, name: Name) -> tuple[Pod | None, Pod | None]:
-        """What stands for a claim on its node, before and from now on: a pod that takes what no
-        other pod takes of its devices."""
+        """Return what stands for a claim on its node, before and from now on: a pod that takes what
+        no other pod takes of its devices."""
         before, after = self._holders.pop(name, None), self._holder(name)
         if after is not None:
             self._holders[name] = after

@@ -1,13 +1,19 @@
-"""What each event of the watches changes in the planner's state."""
+"""Each event of the watches changes the planner's state."""
 
 import logging
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
 
-from extender.state.cluster import ProfileForecast, ProfileRescale, is_waiting
+from extender.state.cluster import (
+    NO_PROFILE,
+    ProfileFacts,
+    ProfileForecast,
+    ProfileRescale,
+    is_waiting,
+)
 from extender.state.device_events import DeviceEvents
 from extender.state.extender_state import ExtenderState
 from extender.state.job_sets import JobSets
@@ -20,6 +26,7 @@ from optimus.kube.jobsets import SetShape
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
+from optimus.kube.store import T
 from optimus.kube.times import parse_instant
 from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.volumes import Namespace, StorageClass, Volume, VolumeClaim
@@ -137,13 +144,12 @@ class EventHandlers:
             state.unseen.pod_changed(before, after, now.monotonic)
             if not state.leads and before is None and after is not None:
                 self._may_be_passing(after, now.monotonic)
-            state.cluster.set_pod(before, after)
+            state.cluster.set_pod(before, after, now.monotonic)
             if pod.device_claims:
                 takes = after is not None and not after.finished
                 state.settle_claims(state.devices.set_taker(pod, takes=takes))
             state.pod_changed(pod, now)
             if replica is not None:
-                state.reservations.touched_jobs.add(replica.job_uid)
                 waited = before is not None and is_waiting(before)
                 waits = after is not None and is_waiting(after)
                 if waited != waits or not before or not after or _differ(before, after):
@@ -181,28 +187,29 @@ class EventHandlers:
 
     def claim(self, before: VolumeClaim | None, after: VolumeClaim | None) -> None:
         """A persistent volume claim."""
-        if before != after:
-            with self._state.locked():
-                volumes = self._state.cluster.occupancy.volumes
-                self._claims_changed(volumes.set_claim(before, after))
+        self._set_volume(self._state.cluster.occupancy.volumes.set_claim, before, after)
 
     def volume(self, before: Volume | None, after: Volume | None) -> None:
         """A persistent volume."""
-        if before != after:
-            with self._state.locked():
-                volumes = self._state.cluster.occupancy.volumes
-                self._claims_changed(volumes.set_volume(before, after))
+        self._set_volume(self._state.cluster.occupancy.volumes.set_volume, before, after)
 
     def storage_class(self, before: StorageClass | None, after: StorageClass | None) -> None:
         """A storage class."""
+        self._set_volume(self._state.cluster.occupancy.volumes.set_class, before, after)
+
+    def _set_volume(
+        self,
+        record: Callable[[T | None, T | None], set[ClaimName]],
+        before: T | None,
+        after: T | None,
+    ) -> None:
         if before != after:
             with self._state.locked():
-                volumes = self._state.cluster.occupancy.volumes
-                self._claims_changed(volumes.set_class(before, after))
+                self._claims_changed(record(before, after))
 
     def _claims_changed(self, claims: Collection[ClaimName]) -> None:
         """Only gangs that mount one of these claims are looked at again."""
-        jobs = self._state.queue.jobs_with_claims(claims)
+        jobs = self._state.cluster.jobs_with_claims(claims)
         if not jobs:
             return
         self._state.cluster.occupancy.volumes_changed()
@@ -226,8 +233,8 @@ class EventHandlers:
         """A job of any kind."""
         if before is not None and (after is None or before.uid != after.uid):
             self._job_uids.pop((before.kind, before.namespace, before.name), None)
+            self.set_profile(before.uid, NO_PROFILE)
             self.set_rescale(before.uid, None)
-            self._set_pause(before.uid, None)
             self._set_gangs(before, {})
             self._set_shape(before.uid, None)
         if after is None:
@@ -246,7 +253,7 @@ class EventHandlers:
                 self._replace_pod(was, now)
 
     def _set_gangs(self, job: TrainingJob, gangs: Mapping[str, Job | None]) -> None:
-        """What each gang of a job is; none once it is gone or over."""
+        """Record what each gang of a job is; none once it is gone or over."""
         for uid in self._gangs.pop(job.uid, (job.uid,)):
             if uid not in gangs:
                 self.set_job(uid, None)
@@ -284,11 +291,8 @@ class EventHandlers:
                 or before.job.uid != after.job.uid
             )
             if moved and self._job_uids.get(_job_name(before)) == before.job.uid:
-                self._set_forecast(before.job.uid, None)
-                self.set_avoided(before.job.uid, {})
-                self.set_binding(before.job.uid, None)
+                self.set_profile(before.job.uid, NO_PROFILE)
                 self.set_rescale(before.job.uid, None)
-                self._set_pause(before.job.uid, None)
         if after is not None:
             self._profiles[_job_name(after)] = after
             self._apply_profile(_job_name(after))
@@ -296,38 +300,14 @@ class EventHandlers:
     def _apply_profile(self, name: _JobName) -> None:
         profile = self._profiles.get(name)
         if profile is not None and self._job_uids.get(name) == profile.job.uid:
-            self._set_forecast(profile.job.uid, forecast_of(profile))
-            self.set_avoided(profile.job.uid, avoided_of(profile))
-            self.set_binding(profile.job.uid, binding_of(profile))
+            self.set_profile(profile.job.uid, facts_of(profile))
             self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
-            self._set_pause(profile.job.uid, pause_of(profile))
 
-    def _set_pause(self, job_uid: str, pause: str | None) -> None:
-        pauses = self._state.cluster.pauses
-        with self._state.locked():
-            pauses.pop(job_uid, None)
-            if pause is not None:
-                pauses[job_uid] = pause
-
-    def _set_forecast(self, job_uid: str, forecast: ProfileForecast | None) -> None:
-        forecasts = self._state.cluster.forecasts
-        with self._state.locked():
-            forecasts.pop(job_uid, None)
-            if forecast is not None:
-                forecasts[job_uid] = forecast
-
-    def set_avoided(self, job_uid: str, nodes: Mapping[str, float]) -> None:
-        """A job avoids these nodes, each until an instant (epoch, seconds), where it fits so."""
+    def set_profile(self, job_uid: str, facts: ProfileFacts) -> None:
+        """A job's profile has changed, or is gone."""
         state = self._state
         with state.locked():
-            if state.cluster.set_avoided(job_uid, nodes):
-                state.job_changed(job_uid)
-
-    def set_binding(self, job_uid: str, binding: Binding | None) -> None:
-        """A job's workers are held to a kind of nodes, or to none any more."""
-        state = self._state
-        with state.locked():
-            if state.cluster.set_binding(job_uid, binding):
+            if state.cluster.set_profile(job_uid, facts):
                 state.job_changed(job_uid)
         state.changes.notify()
 
@@ -419,10 +399,15 @@ def avoided_of(profile: TrainingProfile) -> dict[str, float]:
     return avoided
 
 
-def binding_of(profile: TrainingProfile) -> Binding | None:
-    """The kind of nodes that the job's workers are held to; ``None``: any."""
+def facts_of(profile: TrainingProfile) -> ProfileFacts:
+    """Return what a profile says beside the rescale."""
     kind = profile.status.node_kind
-    return None if kind is None else Binding(kind.label, kind.value)
+    return ProfileFacts(
+        forecast_of(profile),
+        pause_of(profile),
+        avoided_of(profile),
+        None if kind is None else Binding(kind.label, kind.value),
+    )
 
 
 def has_run(profile: TrainingProfile) -> bool:

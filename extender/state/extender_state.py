@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from extender.state.cluster import Cluster
+from extender.settings import Settings
+from extender.state.cluster import NO_PROFILE, Cluster
 from extender.state.devices import Devices, Name
 from extender.state.future_room import Awaited, FutureRoom
 from extender.state.gang_membership import gang_counts
@@ -32,16 +32,12 @@ from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
-UNSEEN_SECONDS: Final = 60.0
-"""A pod that kube-scheduler has asked about and that the watch has not shown for this long, or up
-to twice as long, was deleted before."""
+UNSEEN_SECONDS: Final = 0.1
+"""How long a call about a pod waits for the watch to show the pod."""
 
 UNASKED_SECONDS: Final = 15.0
 """How long a reservation lasts that is made before kube-scheduler has asked about any pod of the
 gang: it tries a requeued pod within its longest back-off, which is 10 s."""
-
-UNUSED_SECONDS: Final = 600.0
-"""How long a namespace gets no such reservation after one that kube-scheduler left unused."""
 
 MOST_UNLED_SECONDS: Final = 15.0
 """How long a process that kube-scheduler asks is expected to lead soon."""
@@ -50,17 +46,20 @@ _MOST_SEARCHES: Final = 3
 """Searches in a row for a rescale's room, where the cluster changes meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateConfig:
-    """How long what is reserved lasts, in seconds; see ``extender.settings``."""
+class Callbacks(NamedTuple):
+    """Functions that are called to tell others."""
 
-    scheduler_name: str
-    reservation_seconds: float
-    binding_seconds: float
-    exclusion_seconds: float
-    rescale_hold_seconds: float
-    bind_gangs: bool = False
-    check_invariants: bool = False
+    observe_wait: Callable[[float], None] = lambda _: None
+    """Gets how many seconds a gang had waited when all of it was bound."""
+
+    gang_placed: Callable[[Sequence[Pod]], None] = lambda _: None
+    """Gets the pods of a gang when all of them have a node; also when a part was bound anew."""
+
+    called_as_follower: Callable[[], None] = lambda: None
+    """Called when kube-scheduler, which asks only while it leads, asks one that does not."""
+
+    count_searches: Callable[[int], object] = lambda _: None
+    """Gets for how many waiting gangs a slice has searched for nodes."""
 
 
 def read_clocks() -> Instant:
@@ -73,17 +72,12 @@ class ExtenderState:
 
     def __init__(
         self,
-        config: StateConfig,
+        config: Settings,
         rule: GangRule,
-        *,
         clock: Callable[[], Instant] = read_clocks,
-        observe_wait: Callable[[float], None] = lambda _: None,
-        gang_placed: Callable[[Sequence[Pod]], None] = lambda _: None,
+        callbacks: Callbacks = Callbacks(),  # noqa: B008 - it never changes
     ) -> None:
-        """``observe_wait`` gets how many seconds a gang had waited when all of it was bound,
-        ``gang_placed`` its pods; also when a part of it was bound anew."""
-        self.config, self.rule, self.clock = config, rule, clock
-        self._observe_wait, self._gang_placed = observe_wait, gang_placed
+        self.config, self.rule, self.clock, self.callbacks = config, rule, clock, callbacks
         self.lock, self.changes = threading.Lock(), Changes()
         """``changes`` wakes the threads that may have something to plan or to requeue."""
         self.why_too_old: Callable[[], str | None] = lambda: None
@@ -123,8 +117,6 @@ class ExtenderState:
         """Jobs with pods that wait, until all are bound: whether all of a job once waited."""
         self.refused_for_now: dict[str, Pod] = {}
         """Pods, by UID, last refused because their gang was not complete or a cache was too old."""
-        # When asked pods were last looked for that the watch has not shown, and their UIDs.
-        self._looked_at, self._unseen = float("-inf"), set[str]()
 
     @contextmanager
     def locked(self) -> Iterator[Instant]:
@@ -184,22 +176,16 @@ class ExtenderState:
             self._pause(replica.job_uid, now, until_asked=False)
 
     def _is_answered_whole(self, replica: ReplicaId) -> bool:
-        """Whether kube-scheduler was answered with a node for every waiting pod of a gang."""
+        """Return whether kube-scheduler was answered with a node for every waiting pod of a
+        gang."""
         pods, assumed = self.cluster.waiting_pods(replica.job_uid), self.reservations.assumed
         return all(each.replica in assumed for each in pods)
 
     def _pause(self, job_uid: str, now: Instant, *, until_asked: bool) -> None:
         """What was reserved for a gang was not used: reserve nothing for a while, longer each time,
         or until kube-scheduler asks about a pod (a volume may be missing)."""
-        if job_uid not in self.queue.asked:
-            seconds, kept = 0.0, self.queue.unplanned_until.items()
-            namespaces = {pod.namespace for pod in self.cluster.waiting_pods(job_uid)}
-            self.queue.unplanned_until = {
-                **{name: until for name, until in kept if until > now.monotonic},
-                **dict.fromkeys(namespaces, now.monotonic + UNUSED_SECONDS),
-            }
-        else:
-            seconds = self.unused_plans.unused(job_uid, now.monotonic)
+        was_asked = job_uid in self.queue.asked
+        seconds = self.unused_plans.unused(job_uid, now.monotonic) if was_asked else 0.0
         if seconds:
             self.queue.paused[job_uid] = now.monotonic + seconds
         elif until_asked:
@@ -213,8 +199,6 @@ class ExtenderState:
 
     def answered(self, pod: Pod, now: Instant) -> None:
         """kube-scheduler is answered with a pod's planned node."""
-        if pod.replica is not None:
-            self.reservations.touched_jobs.add(pod.replica.job_uid)
         self.answered_at[pod.uid] = now.monotonic
         self.asked_at.pop(pod.uid, None)
 
@@ -243,7 +227,6 @@ class ExtenderState:
 
     def settled(self, replica: ReplicaId) -> None:
         """A replica is no longer assumed: it is bound, gone, or asked about again."""
-        self.reservations.touched_jobs.add(replica.job_uid)
         if self.reservations.assumed.pop(replica, None) is not None:
             self.queue.cached.pop(replica.job_uid, None)
 
@@ -264,15 +247,14 @@ class ExtenderState:
         size = sum(gang_counts(bound[0], self.cluster.jobs.get(job_uid)).values())
         if len(bound) < size:
             return
-        self._gang_placed(bound)
+        self.callbacks.gang_placed(bound)
         if all_waited:
             since = max(pod.created_at for pod in bound)
-            self._observe_wait(max(now.epoch - since, 0.0))
+            self.callbacks.observe_wait(max(now.epoch - since, 0.0))
 
     def no_longer_waits(self, pod: Pod, replica: ReplicaId) -> None:
         """A pod is bound or gone: drop the answers about it."""
         self.settled(replica)
-        self.queue.forget_unseen(replica.job_uid)
         if pod.node is None:
             self.offers.forget_pod(replica.job_uid, pod.uid)
         if not self.cluster.waiting_count(replica.job_uid):
@@ -280,6 +262,8 @@ class ExtenderState:
         self.answered_at.pop(pod.uid, None)
         self.asked_at.pop(pod.uid, None)
         self.refused_for_now.pop(pod.uid, None)
+        if not self.cluster.pods_of(replica.job_uid) and not self.cluster.may_run(replica.job_uid):
+            self.forget(replica.job_uid)
 
     def pod_changed(self, pod: Pod, now: Instant) -> None:
         """A pod has changed or is gone: what is reserved on its room no longer overlaps with it,
@@ -302,9 +286,7 @@ class ExtenderState:
         self.queue.forget(job_uid)
         self.unused_plans.used(job_uid)
         self.future_room.forget(job_uid)
-        self.cluster.forecasts.pop(job_uid, None)
-        self.cluster.set_avoided(job_uid, {})
-        self.cluster.set_binding(job_uid, None)
+        self.cluster.set_profile(job_uid, NO_PROFILE)
         assumed = self.reservations.assumed
         for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
             del assumed[replica]
@@ -312,9 +294,6 @@ class ExtenderState:
 
     def expire(self, now: Instant) -> None:
         """End reservations and back-offs that have run out."""
-        if now.monotonic - self._looked_at >= UNSEEN_SECONDS:
-            self._looked_at = now.monotonic
-            self._forget_unseen()
         if now.monotonic >= self.offers.next_end:
             for job_uid in self.offers.expire(now.monotonic):
                 self.job_changed(job_uid)
@@ -336,33 +315,22 @@ class ExtenderState:
             self.rescales.plan_again(job_uid)
             self._pause(job_uid, now, until_asked=True)
 
-    def _forget_unseen(self) -> None:
-        """Drop what was recorded of pods and jobs that no watch shows: no event will end it."""
-        pods, holds = self.cluster.pods, self.reservations.ledger.holds
-        jobs = {job_uid for job_uid in self.queue.unknown_jobs() if not holds(job_uid)}
-        by_pod: tuple[dict[str, Any], ...] = (
-            self.asked_at,
-            self.answered_at,
-            self.unseen.answered,
-            self.refused_for_now,
-        )
-        unseen = {uid for recorded in by_pod for uid in recorded.keys() - pods.keys()}
-        waiting = self.queue.unseen_pods()
-        unseen |= {uid for uid, job_uid in waiting.items() if not holds(job_uid)}
-        unseen |= jobs
-        gone, self._unseen = unseen & self._unseen, unseen - self._unseen
-        for uid in gone & jobs:
-            self.forget(uid)
-        for uid in gone:
-            for recorded in by_pod:
-                recorded.pop(uid, None)
-            job_uid = waiting.get(uid)
-            if job_uid is not None and not holds(job_uid):
-                self.queue.forget_unseen(job_uid)
-                self.job_changed(job_uid)
-                if not self.cluster.pods_of(job_uid):
-                    self.queue.forget(job_uid)
-                    self.offers.forget(job_uid)
+    def is_shown(self, pod: Pod) -> bool:
+        """Return whether the watch shows this pod as a replica of the same job. Needs no lock."""
+        known = self.cluster.pods.get(pod.uid)
+        return known is not None and known.replica == pod.replica
+
+    def wait_until_shown(self, pod: Pod) -> None:
+        """kube-scheduler asks about a pod of a gang, perhaps before the watch here has shown it:
+        wait for that, not for long. Callers do not hold the lock."""
+        until, count = time.monotonic() + UNSEEN_SECONDS, -1
+        while not self.is_shown(pod):
+            left = until - time.monotonic()
+            with self.lock:
+                is_foreign = not self.cluster.controls(pod)
+            if is_foreign or left <= 0:
+                return
+            count = self.changes.wait(count, left)
 
     def reservation_for(self, pod: Pod, replica: ReplicaId) -> Reservation | None:
         """The reservation of a pod's replica.
@@ -406,8 +374,8 @@ class ExtenderState:
         return None
 
     def depends_on_own_gang(self, pod: Pod, replica: ReplicaId) -> bool:
-        """Whether a pod's node may be closed to it only until others of its gang are bound: it
-        wants to be beside pods, or spread among them, and not all others are bound."""
+        """Return whether a pod's node may be closed to it only until others of its gang are bound:
+        it wants to be beside pods, or spread among them, and not all others are bound."""
         if pod.rules is None or not (pod.rules.affinity or pod.rules.spread):
             return False
         return any(
@@ -439,7 +407,7 @@ class ExtenderState:
         for name in claims:
             before, after = self.devices.settle(name)
             if before != after:
-                self.cluster.set_pod(before, after)
+                self.cluster.set_pod(before, after, self.clock().monotonic)
             if after is not None and after.node is not None and before != after:
                 self.fit_reservations(after.node)
 
@@ -502,16 +470,9 @@ class ExtenderState:
         self.job_changed(job_uid)
         self.changes.notify()
 
-    def update_rescales(self, now: Instant) -> None:
-        """Reserve capacity for the target counts of every job that is being rescaled.
-
-        Only the leader does, and on caches that are recent:
-        what is reserved is answered."""
-        if self.rescales.update(now.monotonic, reserve=self.may_plan()):
-            self.changes.notify()
-
     def reserve_for_rescales(self) -> None:
-        """The same as ``update_rescales``, with the searches outside the lock."""
+        """Reserve capacity for the target counts of every job that is being rescaled: only the
+        leader does, on caches that are recent. The searches need no lock."""
         with self.locked() as now:
             if self.rescales.follow(now.monotonic):
                 self.changes.notify()
@@ -529,8 +490,8 @@ class ExtenderState:
                         self.rescales.settle(search, answer)
 
     def waits_to_lead(self, now: Instant) -> bool:
-        """Whether pods of no job wait until gangs that are bound in part have their room reserved;
-        not for long: this process may never lead."""
+        """Return whether pods of no job wait until gangs that are bound in part have their room
+        reserved; not for long: this process may never lead."""
         if self.unled_since is None:
             self.unled_since = now.monotonic
         return now.monotonic - self.unled_since < MOST_UNLED_SECONDS

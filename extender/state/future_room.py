@@ -16,7 +16,7 @@ from optimus.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """What a gang waits for that has a reservation."""
+    """Pods that a gang with a reservation waits for."""
 
     pods: frozenset[str]
     """UIDs of the pods that still take its room, or took it when they were last looked at."""

@@ -60,17 +60,17 @@ class ObservedGang:
 
     @property
     def in_group(self) -> bool:
-        """Whether kube-scheduler binds its waiting pods together or not at all."""
+        """Return whether kube-scheduler binds its waiting pods together or not at all."""
         return any(pod.in_group for pod in self.pods.values())
 
     @property
     def size(self) -> int:
-        """How many replicas it has."""
+        """Return how many replicas it has."""
         return sum(self.counts.values())
 
     @property
     def specs_known(self) -> bool:
-        """Whether its members are known, those without a pod too."""
+        """Return whether its members are known, those without a pod too."""
         return bool(self.gang.members)
 
     def requests(self, role: Role) -> Counter[ReplicaSpec]:
@@ -97,8 +97,8 @@ class ObservedGang:
         )
 
 
-class Known(NamedTuple):
-    """What is known of a gang beside its pods."""
+class GangContext(NamedTuple):
+    """Facts about a gang beside its pods."""
 
     job: Job | None
     target: Counts | None
@@ -114,7 +114,7 @@ class Known(NamedTuple):
     """Whether it may be planned before all its pods exist."""
 
 
-def observe_gang(pod: Pod, others: Iterable[Pod], known: Known) -> ObservedGang:
+def observe_gang(pod: Pod, others: Iterable[Pod], known: GangContext) -> ObservedGang:
     """The gang of ``pod``."""
     assert pod.replica is not None
     assert pod.job_key is not None
@@ -198,7 +198,8 @@ def _first_of_roles(pods: Mapping[ReplicaId, Pod]) -> dict[Role, Pod]:
 def _templates(
     first: Mapping[Role, Pod], counts: Mapping[Role, int], job: Job | None
 ) -> dict[Role, ReplicaSpec]:
-    """What a replica of each role requests: as its first pod does, else as the job's template."""
+    """Return what a replica of each role requests: as its first pod does, else as the job's
+    template."""
     specs: dict[Role, ReplicaSpec] = {}
     if job is not None:
         specs = {Role.PS: job.ps, Role.WORKER: job.worker}
@@ -209,7 +210,7 @@ def _templates(
     return {role: specs[role] for role in counts if role in specs}
 
 
-def _disagreement(gang: Gang, counts: Mapping[Role, int], known: Known) -> str:
+def _disagreement(gang: Gang, counts: Mapping[Role, int], known: GangContext) -> str:
     """Why a list of replicas is not believed: it is larger than the job, and than the job is about
     to be. A job that grows may be seen a moment later than its new pods."""
     if known.job is None:

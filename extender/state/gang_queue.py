@@ -1,18 +1,17 @@
 """The gangs that wait to be planned, in the order of ``optimus.placement.queue.order``."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Final
 
 from extender.state.cluster import Cluster, is_waiting
-from extender.state.gang_membership import Known, ObservedGang, observe_gang
+from extender.state.gang_membership import GangContext, ObservedGang, observe_gang
 from extender.state.offers import Offers, asked_as
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
-from extender.state.volumes import ClaimName
 from optimus.kube.pods import Pod
 from optimus.placement.gang import Gang
 from optimus.placement.queue.budgets import SECONDS_PER_REPLICA, NamespaceBudgets
@@ -37,7 +36,7 @@ class QueuedGang:
 
     @cached_property
     def waiting(self) -> WaitingGang:
-        """What decides on its place in the queue.
+        """Return what decides on its place in the queue.
 
         Its wait begins with the last of its pods; the lowest priority of them counts."""
         observed, gang = self.observed, self.observed.gang
@@ -72,21 +71,16 @@ class GangQueue:
         self.asked: dict[str, bool] = {}
         """Jobs that kube-scheduler has asked about; true: also to be planned before all their pods
         exist."""
-        self.unplanned_until: dict[str, float] = {}
-        """By namespace, until when (monotonic) its gangs are planned only once they were asked
-        about: a plan that was made before was not used."""
         self.schedulers: set[str] = set()
         """The names of the schedulers that ask this process: profiles of one kube-scheduler."""
-        self._unseen: dict[str, Pod] = {}
-        """By job UID, the pod that kube-scheduler asked about last and that no watch has shown."""
 
     def observe(self, pod: Pod) -> ObservedGang:
         """The gang of a pod, from the pods that exist."""
         assert pod.replica is not None
         job_uid = pod.replica.job_uid
-        others = [*self._cluster.pods_of(job_uid).values(), *self._unseen_of(job_uid)]
+        others = self._cluster.pods_of(job_uid).values()
         rescale = self._cluster.rescales.get(job_uid)
-        known = Known(
+        known = GangContext(
             self._cluster.jobs.get(job_uid),
             None if rescale is None else rescale.target,
             self._offers.absent(job_uid) if job_uid in self._offers.jobs else {},
@@ -111,7 +105,7 @@ class GangQueue:
         has_job = self._cluster.may_run(job_uid)
         pods = [
             (pod.created_at, pod.uid, pod)
-            for pod in (*self._cluster.waiting_pods(job_uid), *self._unseen_of(job_uid))
+            for pod in self._cluster.waiting_pods(job_uid)
             if pod.scheduler_name in self.schedulers and (pod.gang or has_job)
         ]
         newest = max(pods, key=itemgetter(0, 1))[2] if pods else None
@@ -122,13 +116,13 @@ class GangQueue:
         queued = []
         for job_uid in self._cluster.expire_avoided(now.epoch):
             self.changed(job_uid)
-        for job_uid in {*self._cluster.waiting_jobs(), *self._unseen}:
+        for job_uid in self._cluster.waiting_jobs():
             if job_uid in self.paused or self._rescales.is_leaving(job_uid, now.monotonic):
                 continue
             if self._is_reserved(job_uid) and not self.asked.get(job_uid, False):
                 continue  # asked about early, a gang is planned before all its pods exist
             found = self.find(job_uid)
-            if found is not None and self._is_plannable(found.observed, now.monotonic):
+            if found is not None and self._is_plannable(found.observed):
                 queued.append(found)
         return queued
 
@@ -157,8 +151,6 @@ class GangQueue:
 
     def _is_reserved(self, job_uid: str) -> bool:
         """Return whether every pod of a job that waits has a reservation."""
-        if job_uid in self._unseen:
-            return False
         ledger, whole_jobs = self._reservations.ledger, self._reservations.whole_jobs
         if job_uid not in whole_jobs and ledger.holds(job_uid):
             pods = self._cluster.waiting_pods(job_uid)
@@ -167,15 +159,13 @@ class GangQueue:
         return job_uid in whole_jobs
 
     def is_asked(self, gang: Gang) -> bool:
-        """Whether kube-scheduler has asked about a gang, or need not have."""
+        """Return whether kube-scheduler has asked about a gang, or need not have."""
         job_uid = gang.job_uid
         return job_uid in self.asked or job_uid in self._cluster.rescales or gang.is_in_part
 
-    def _is_plannable(self, observed: ObservedGang, now: float) -> bool:
-        is_ahead = now < self.unplanned_until.get(observed.gang.key.namespace, now)
+    def _is_plannable(self, observed: ObservedGang) -> bool:
         return (
             observed.specs_known
-            and (not is_ahead or self.is_asked(observed.gang))
             and not self.is_held(observed)
             and not self._offers.waits(observed.gang.job_uid)
             and not self.pods_to_ask_about(observed)
@@ -248,23 +238,20 @@ class GangQueue:
         return found
 
     def defers(self, job_uid: str) -> bool:
-        """Whether a gang has changed and is not looked at now: its namespace is over its budget."""
-        pod = self._any_pod(job_uid)
+        """Return whether a gang has changed and is not looked at now: its namespace is over its
+        budget."""
+        pod = next(iter(self._cluster.pods_of(job_uid).values()), None)
         return (
             job_uid not in self.cached
             and pod is not None
             and self._budgets.is_over(pod.namespace, self._clock().monotonic)
         )
 
-    def _any_pod(self, job_uid: str) -> Pod | None:
-        pods = self._cluster.pods_of(job_uid).values()
-        return next(iter(pods), self._unseen.get(job_uid))
-
     def unobserved(self) -> list[str]:
         """The UIDs of jobs whose gangs have changed since they were looked at."""
         return [
             job_uid
-            for job_uid in {*self._cluster.waiting_jobs(), *self._unseen}
+            for job_uid in self._cluster.waiting_jobs()
             if job_uid not in self.cached and not self._is_reserved(job_uid)
         ]
 
@@ -279,9 +266,6 @@ class GangQueue:
         self.asked[job_uid] = early or was_early
         if early and not was_early:
             self.cached.pop(job_uid, None)
-        if pod.uid not in self._cluster.pods and self._unseen.get(job_uid) != pod:
-            self._unseen[job_uid] = pod
-            self.cached.pop(job_uid, None)
         if self.cached.get(job_uid) is None:
             self.cached.pop(job_uid, None)
 
@@ -289,50 +273,15 @@ class GangQueue:
         """A job is gone."""
         self.paused.pop(job_uid, None)
         self.asked.pop(job_uid, None)
-        self._unseen.pop(job_uid, None)
         self.changed(job_uid)
-
-    def forget_unseen(self, job_uid: str) -> None:
-        """The watch has shown a job's pods as they are."""
-        self._unseen.pop(job_uid, None)
-
-    def unseen_pods(self) -> dict[str, str]:
-        """By UID, the job UID of each pod that was asked about and that the watch has not shown."""
-        pods = self._cluster.pods
-        return {pod.uid: job for job, pod in self._unseen.items() if pod.uid not in pods}
-
-    def jobs_with_claims(self, claims: Collection[ClaimName]) -> set[str]:
-        """The UIDs of the jobs of which a pod mounts any of these claims."""
-        unseen = {
-            job_uid
-            for job_uid, pod in self._unseen.items()
-            if pod.rules is not None
-            and any((pod.namespace, claim) in claims for claim in pod.rules.claims)
-        }
-        return unseen | self._cluster.jobs_with_claims(claims)
-
-    def unknown_jobs(self) -> list[str]:
-        """The UIDs of jobs that were asked about and of which nothing is known: a pod named another
-        owner than the watch shows."""
-        cluster = self._cluster
-        return [
-            job_uid
-            for job_uid in self.asked
-            if not self._unseen_of(job_uid)
-            and not cluster.pods_of(job_uid)
-            and not cluster.may_run(job_uid)
-        ]
-
-    def _unseen_of(self, job_uid: str) -> tuple[Pod, ...]:
-        pod = self._unseen.get(job_uid)
-        return () if pod is None or pod.uid in self._cluster.pods else (pod,)
 
     def queued(self, observed: ObservedGang) -> QueuedGang:
         """The gang with what its job has done before."""
         return QueuedGang(observed, self._ran_before(observed))
 
     def _ran_before(self, observed: ObservedGang) -> bool:
-        """Whether the job has run as it waits now, or a part of this very gang has been placed."""
+        """Return whether the job has run as it waits now, or a part of this very gang has been
+        placed."""
         gang, cluster = observed.gang, self._cluster
         if gang.job_uid not in cluster.have_run:
             return False

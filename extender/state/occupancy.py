@@ -45,7 +45,7 @@ class Occupant(NamedTuple):
 Item = TypeVar("Item", bound=Hashable)
 
 
-class _ByLabel(Generic[Item]):
+class _SelectorIndex(Generic[Item]):
     """Things that select pods, found by a label that a selected pod must have."""
 
     def __init__(self) -> None:
@@ -101,9 +101,9 @@ class Occupancy:
         self._terms: dict[AffinityTerm, Counter[str]] = {}
         self._terms_of: dict[AffinityTerm, Counter[str]] = {}
         """By anti-affinity term, the namespaces of the pods that have it."""
-        self._terms_by_label: _ByLabel[AffinityTerm] = _ByLabel()
+        self._terms_by_label: _SelectorIndex[AffinityTerm] = _SelectorIndex()
         self._counts: dict[Selection, Counter[str]] = {}
-        self._counts_by_label: _ByLabel[Selection] = _ByLabel()
+        self._counts_by_label: _SelectorIndex[Selection] = _SelectorIndex()
         self._claims: Counter[tuple[str, str]] = Counter()
 
     # --- what has changed
@@ -207,8 +207,9 @@ class Occupancy:
     # --- what it means for a gang
 
     def surroundings(self, gang: Gang, besides: Iterable[Hashable] = ()) -> Surroundings | None:
-        """What the pods that are there mean for a gang, but for those in ``besides``: its own
-        replicas that are planned again, its own pods that leave. ``None`` where no rule does."""
+        """Return what the pods that are there mean for a gang, but for those in ``besides``: its
+        own replicas that are planned again, its own pods that leave. ``None`` where no rule
+        does."""
         has_rules = any(member.rules is not None for member in gang.unbound)
         if not has_rules and not self._terms:
             return None

@@ -68,8 +68,12 @@ class _JobOffers:
     unbound_answers: dict[tuple[ReplicaId, str], int] = field(default_factory=dict)
 
 
+_NOTHING: Final = _JobOffers()
+"""Of a job whose pods are offered every node; never changed."""
+
+
 class Offers:
-    """By job. Not thread-safe; time is an argument (monotonic, in seconds)."""
+    """Kept by job. Not thread-safe; time is an argument (monotonic, in seconds)."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, _JobOffers] = {}
@@ -87,28 +91,25 @@ class Offers:
 
     def asks(self, job_uid: str) -> bool:
         """Return whether pods of the job are to be offered nodes before any is answered."""
-        known = self.jobs.get(job_uid)
-        return known is not None and known.asks
+        return self.jobs.get(job_uid, _NOTHING).asks
 
     def was_offered(self, job_uid: str, pod_uid: str) -> bool:
         """Return whether the pod has been offered nodes since its job's pods are asked about."""
-        known = self.jobs.get(job_uid)
-        return known is not None and pod_uid in known.offered
+        return pod_uid in self.jobs.get(job_uid, _NOTHING).offered
 
     def has_refused(self, job_uid: str) -> bool:
         """Return whether the job once did not fit on what it was offered."""
-        known = self.jobs.get(job_uid)
-        return known is not None and known.refusals > 0
+        return self.jobs.get(job_uid, _NOTHING).refusals > 0
 
     def waits(self, job_uid: str) -> bool:
-        """Whether what the job is offered changes so often that it is not planned for a while."""
-        known = self.jobs.get(job_uid)
-        return known is not None and known.waits
+        """Return whether what the job is offered changes so often that it is not planned for a
+        while."""
+        return self.jobs.get(job_uid, _NOTHING).waits
 
     def back_off_ends(self, job_uid: str) -> float | None:
         """Return when the job is asked about again (monotonic), if it backs off."""
-        known = self.jobs.get(job_uid)
-        return None if known is None or known.until == _FOREVER else known.until
+        until = self.jobs.get(job_uid, _NOTHING).until
+        return None if until == _FOREVER else until
 
     def record(self, pod: Pod, absent: Iterable[str]) -> None:
         """A pod was offered all nodes but ``absent``: its job's pods are asked about."""

@@ -33,7 +33,7 @@ _Pods = frozenset[tuple[str, str | None, bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _FailedSearch:
     """A search that found no room, and on what."""
 
     at: float
@@ -48,7 +48,7 @@ class _Tracked:
     rescale: ProfileRescale
     since: float
     held: bool
-    refusal: _Refusal | None = None
+    refusal: _FailedSearch | None = None
     keeps: bool = False
     """Room is reserved for ``kept`` alone."""
 
@@ -64,7 +64,7 @@ class Search:
     left: Mapping[str, Resources]
     """By node, what is left to the gang."""
 
-    refusal: _Refusal
+    refusal: _FailedSearch
     """To be remembered where nothing is found."""
 
     kept: Gang | None = None
@@ -80,14 +80,14 @@ class Search:
 
 
 class Found(NamedTuple):
-    """What a search has found."""
+    """The result of a search."""
 
     answer: Placement | DoesNotFit
     kept: Placement | DoesNotFit | None = None
 
 
 class RescaleReservations:
-    """What is reserved for rescales. Not thread-safe."""
+    """Reservations for rescales. Not thread-safe."""
 
     def __init__(
         self, cluster: Cluster, reservations: Reservations, rule: GangRule, max_seconds: float
@@ -135,7 +135,7 @@ class RescaleReservations:
             return None
         gang, reservations = self._gang(job, known.rescale), self._reservations
         left = reservations.left_by_node()
-        refusal = _Refusal(now, job, self._pods(job_uid), reservations.changes, left)
+        refusal = _FailedSearch(now, job, self._pods(job_uid), reservations.changes, left)
         leaving = used_by_node(self._leaving(job_uid, known.rescale))
         left = left | reservations.left_to(gang, leaving)
         nodes, kept = tuple(self._cluster.nodes.values()), None
@@ -185,7 +185,8 @@ class RescaleReservations:
         return job_uid in self._tracked
 
     def is_leaving(self, job_uid: str, now: float) -> bool:
-        """Whether the job's pods are about to be deleted: they are of the counts that it leaves.
+        """Return whether the job's pods are about to be deleted: they are of the counts that it
+        leaves.
 
         A profile may stay at that for ever, its autoscaler gone: so not for longer than room is
         held, and not much longer than a suspension takes where the job is not suspended.
@@ -246,7 +247,8 @@ class RescaleReservations:
         return frozenset((pod.uid, pod.node, pod.leaving) for pod in pods)
 
     def _may_fit(self, known: _Tracked, job: Job, now: float) -> bool:
-        """Whether a search is worth while: the last one found nothing, and what has changed?"""
+        """Return whether a search is worth while: the last one found nothing, and what has
+        changed?"""
         refusal, rescale = known.refusal, known.rescale
         if (
             refusal is None

@@ -7,7 +7,7 @@ The ledger holds what is reserved for whom; this adds what only the extender kno
 * pods of no job that may be about to take what is reserved for gangs of a lower priority.
 * overlaps: while a rescaled job's old pods leave, what is reserved for its new ones overlaps the
   room of the old ones, and must not be subtracted twice.
-* ``free``: the room left as a matrix, corrected node by node as pods and reservations change.
+* what is left of each node, corrected as pods and reservations change.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,14 +38,8 @@ class Reservations:
         self.whole_jobs: set[str] = set()
         """Jobs of which every waiting pod was found to have a reservation, until pods or
         reservations change: most of a queue, and nothing has to be looked at again for them."""
-        self.touched_jobs: set[str] = set()
-        """Jobs whose pods or reservations have changed since the requeuer last read this."""
         self._overlaps: dict[str, dict[str, Resources]] = {}
-        self._free: Capacity | None = None
-        self._free_generation = -1
         self._changed_nodes: set[str] = set()
-        self._stale: set[str] = set()
-        """Nodes on which ``_free`` has to be corrected."""
         self._unread: set[str] = set()
         """Nodes that have changed since ``read_changes``."""
         self._left: dict[str, Resources] = {}
@@ -61,26 +55,14 @@ class Reservations:
         """By UID of a pod of no job, the jobs whose room it may take and until when it may."""
 
     def free(self) -> Capacity:
-        """Return what is neither bound nor reserved. The caller must not change it."""
-        cluster, free = self._cluster, self._free
-        self._collect_changes()
-        changed, self._stale = self._stale & cluster.nodes.keys(), set()
-        if (
-            free is None
-            or self._free_generation != cluster.node_generation
-            or not all(free.set_free(node, self.left(node)) for node in changed)
-        ):
-            left = {node: self.left(node) for node in cluster.nodes}
-            self._free = free = Capacity(tuple(cluster.nodes.values()), left)
-            self._free_generation = cluster.node_generation
-        return free
+        """Return what is neither bound nor reserved."""
+        return Capacity(tuple(self._cluster.nodes.values()), self.left_by_node())
 
     def _collect_changes(self) -> None:
         """Pass on which nodes have changed to everything that is corrected node by node."""
         changed = self._cluster.changed_nodes | self._changed_nodes
         if changed:
             self._cluster.changed_nodes, self._changed_nodes = set(), set()
-            self._stale |= changed
             self._unread |= changed
             for node in changed:
                 self._left.pop(node, None)
@@ -89,7 +71,8 @@ class Reservations:
                 self._changed_at[node] = self.changes
 
     def changed_since(self, changes: int) -> dict[str, Resources]:
-        """What is left of the nodes that have changed since there were so many ``changes``."""
+        """Return what is left of the nodes that have changed since there were so many
+        ``changes``."""
         self._collect_changes()
         names, nodes = self._names_changed_since(changes), self._cluster.nodes
         return {node: self._left_cached(node) for node in names if node in nodes}
@@ -104,14 +87,15 @@ class Reservations:
         return {node: self._left_cached(node) for node in self._cluster.nodes}
 
     def read_changes(self) -> dict[str, Resources | None]:
-        """What is left of each node that has changed since the last call; ``None``: it is gone."""
+        """Return what is left of each node that has changed since the last call; ``None``: it is
+        gone."""
         self._collect_changes()
         unread, self._unread = self._unread, set()
         nodes = self._cluster.nodes
         return {node: self._left_cached(node) if node in nodes else None for node in unread}
 
     def own_room(self, gang: Gang) -> dict[str, Resources]:
-        """By node, what is reserved for the gang's own replicas that are not placed."""
+        """Return, by node, what is reserved for the gang's own replicas that are not placed."""
         if not self.ledger.holds(gang.job_uid):
             return {}
         held = self.ledger.of_job(gang.job_uid)
@@ -141,29 +125,16 @@ class Reservations:
 
     def free_for(self, gang: Gang, leaving: ByNode | None = None) -> Capacity:
         """The room that a gang may use, with what is reserved for it and what its job leaves."""
-        free = self.free()
-        # Before a copy is made, so that the next gang need not distinguish the nodes again.
-        free.distinguish(*{member.spec.constraints for member in gang.members})
-        amounts = self.left_to(gang, leaving)
-        if not amounts:
-            return free
-        free = free.copy()
-        if all(free.set_free(node, amount) for node, amount in amounts.items()):
-            return free
-        everything = {node: self.left(node) for node in self._cluster.nodes} | amounts
-        return Capacity(tuple(self._cluster.nodes.values()), everything)
+        left = self.left_by_node() | self.left_to(gang, leaving)
+        return Capacity(tuple(self._cluster.nodes.values()), left)
 
     def left_to(self, gang: Gang, leaving: ByNode | None = None) -> dict[str, Resources]:
-        """What is left to a gang of the nodes on which that is more than what is left to others:
-        what is reserved for it and what its job leaves."""
-        leaving = leaving or {}
-        own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
-        kept = self._of_placed(gang)
+        """Return what is left to a gang of the nodes on which that is more than what is left to
+        others: what is reserved for it and what its job leaves."""
+        own, leaving = self.own_room(gang), leaving or {}
         return {
-            node: self.left(node, besides=gang.job_uid)
-            + leaving.get(node, NONE)
-            - total(held.resources for held in kept if held.node == node)
-            for node in own & self._cluster.nodes.keys()
+            node: self._left_cached(node) + own.get(node, NONE) + leaving.get(node, NONE)
+            for node in (own.keys() | leaving.keys()) & self._cluster.nodes.keys()
         }
 
     def _of_placed(self, gang: Gang) -> list[Reservation]:
@@ -172,7 +143,8 @@ class Reservations:
         return [held for held in self.ledger.of_job(gang.job_uid) if held.replica in placed]
 
     def left(self, node: str, besides: str | None = None) -> Resources:
-        """What is free on a node and not reserved, or reserved for the one job ``besides``."""
+        """Return what is free on a node and not reserved, or reserved for the one job
+        ``besides``."""
         return self._cluster.free(node) - self.reserved(node, besides)
 
     def reserved(self, node: str, besides: str | None = None) -> Resources:
@@ -191,7 +163,7 @@ class Reservations:
     def nodes_too_full(
         self, resources: Resources, names: Collection[str], priority: int
     ) -> set[str]:
-        """Of these nodes, those with reservations that leave less than ``resources``.
+        """Return, of these nodes, those with reservations that leave less than ``resources``.
 
         A pod of this ``priority`` may take what is reserved for gangs of a lower one of which no
         pod is placed yet, a system-critical pod what is reserved for any."""
@@ -256,8 +228,8 @@ class Reservations:
         return full
 
     def _left_to(self, priority: int, node: str, priorities: dict[str, int]) -> Resources:
-        """What is left of a node where gangs of a lower priority hold nothing, but for those of
-        which a part is placed: the rest of such a gang would find no room."""
+        """Return what is left of a node where gangs of a lower priority hold nothing, but for those
+        of which a part is placed: the rest of such a gang would find no room."""
         left = self._left_cached(node)
         for job_uid in self.ledger.jobs_on(node):
             if job_uid not in priorities:
@@ -333,7 +305,6 @@ class Reservations:
     def touch(self, job_uid: str) -> None:
         """A job's pods or reservations have changed: nothing that was found for it holds."""
         self.whole_jobs.discard(job_uid)
-        self.touched_jobs.add(job_uid)
 
     def set_leaving(self, job_uid: str, leaving: ByNode) -> None:
         """Correct what the job's old pods still take, by node: as they go, the overlap shrinks."""
@@ -369,7 +340,8 @@ class Reservations:
                 self._held_priorities.pop(held.replica.job_uid, None)
 
     def is_overcommitted(self, node: str) -> bool:
-        """Whether reservations exceed what a node has; what others overcommit does not count."""
+        """Return whether reservations exceed what a node has; what others overcommit does not
+        count."""
         if not self.ledger.held_on(node):
             return False  # as most nodes
         free = self._cluster.free(node) if node in self._cluster.nodes else NONE

@@ -23,7 +23,7 @@ VALID_SECONDS: Final = 600.0
 RECHECK_SECONDS: Final = 1.0
 """Where a node was missing, lists are compared at most this often."""
 
-LAG_SECONDS: Final = 2.0
+LAG_SECONDS: Final = 4.0
 """kube-scheduler has seen by then that a pod has left a node."""
 
 _MOST: Final = 1024
@@ -39,7 +39,7 @@ class Compared(NamedTuple):
 
 
 class UnknownRules:
-    """By the constraints of pods. Not thread-safe; time is an argument (monotonic, in seconds)."""
+    """Kept by constraints of pods. Not thread-safe; time is an argument (monotonic, in seconds)."""
 
     def __init__(self) -> None:
         self.last: LRUCache[NodeConstraints, Compared] = LRUCache(_MOST)
@@ -47,18 +47,6 @@ class UnknownRules:
         """Whether a node has ever been missing: otherwise nothing applies."""
         self.by_score = False
         """Whether kube-scheduler asks for scores alone, so that no call of it is refused."""
-        self._marks = [(float("-inf"), 0), (float("-inf"), 0)]
-        """How many pods had left nodes ``LAG_SECONDS`` ago or earlier, and later; with the time."""
-
-    def mark(self, now: float, releases: int) -> None:
-        """Record how many pods have left nodes by now; to be called at least every second."""
-        if now - self._marks[1][0] >= LAG_SECONDS:
-            self._marks = [self._marks[1], (now, releases)]
-
-    def releases_seen(self, now: float) -> int:
-        """The releases that kube-scheduler has seen; perhaps more."""
-        older, newer = self._marks
-        return newer[1] if now - newer[0] >= LAG_SECONDS else older[1]
 
     def record(self, constraints: NodeConstraints, now: float, *, is_complete: bool) -> bool:
         """Record the result of comparing a list; returns whether it differs from the last."""

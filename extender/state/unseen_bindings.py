@@ -100,7 +100,8 @@ class UnseenBindings:
         """Until when pods may be bound here by schedulers that do not ask."""
 
     def may_be_late(self, now: float) -> bool:
-        """Whether the watch has shown no pod for a while: what others bind may not be seen."""
+        """Return whether the watch has shown no pod for a while: what others bind may not be
+        seen."""
         return now - self._event_at > QUIET_SECONDS
 
     # --- what kube-scheduler places
@@ -130,14 +131,15 @@ class UnseenBindings:
         *,
         besides: str | None = None,
     ) -> bool:
-        """Whether all pods that may be about to go to these nodes, and those that others were
-        evicted for there, fit beside ``asked`` and what is reserved for others than ``besides``."""
+        """Return whether all pods that may be about to go to these nodes, and those that others
+        were evicted for there, fit beside ``asked`` and what is reserved for others than
+        ``besides``."""
         self._drop_old(now)
         return self._leave_room(nodes, self._passing.values(), asked, besides)
 
     def may_take(self, nodes: Iterable[str], now: float) -> bool:
-        """Whether pods that were just answered may be about to take what is reserved there: it has
-        been reserved since."""
+        """Return whether pods that were just answered may be about to take what is reserved there:
+        it has been reserved since."""
         self._drop_old(now)
         soon = [each for each in self._passing.values() if now < each.since + SOON_SECONDS]
         return bool(soon) and not all(
@@ -184,8 +186,8 @@ class UnseenBindings:
         self.being_bound.discard(pod_uid)
 
     def full_for(self, pod: Pod, names: Collection[str], now: float) -> set[str]:
-        """Of these nodes, those on which gangs were just bound and that may lack the room for a
-        pod of no job, whatever kube-scheduler knows."""
+        """Return, of these nodes, those on which gangs were just bound and that may lack the room
+        for a pod of no job, whatever kube-scheduler knows."""
         self._drop_old(now)
         fresh = {bound.node for bound in self._bound.values()}.intersection(names)
         if not fresh:
@@ -268,6 +270,6 @@ class UnseenBindings:
 
 
 def _fits(asked: Resources, free: Resources, offered: Collection[str]) -> bool:
-    """Whether so much is free of the resources that a node offers; kube-scheduler alone knows of
-    the others."""
+    """Return whether so much is free of the resources that a node offers; kube-scheduler alone
+    knows of the others."""
     return all(amount <= free[name] for name, amount in asked.items() if name in offered)

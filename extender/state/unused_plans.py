@@ -1,4 +1,4 @@
-"""How long a gang pauses whose plans are not used: twice as long after each of them."""
+"""A gang whose plans are not used pauses, twice as long after each of them."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _MOST_DOUBLINGS: Final = 20
 
 
 class UnusedPlans:
-    """By job. Not thread-safe; time is an argument (monotonic, in seconds)."""
+    """Kept by job. Not thread-safe; time is an argument (monotonic, in seconds)."""
 
     def __init__(self) -> None:
         self._unused: dict[str, tuple[int, float]] = {}

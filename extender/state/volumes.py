@@ -77,7 +77,8 @@ class Volumes:
         return {claim for name in names for claim in self._unbound_by_class.get(name, ())}
 
     def claimed(self, namespace: str, name: str, users: int) -> ClaimedVolume:
-        """What a claim means for a pod that mounts it, beside so many pods that do so already."""
+        """Return what a claim means for a pod that mounts it, beside so many pods that do so
+        already."""
         claim = self._claims.get((namespace, name))
         what = f"persistent volume claim {name}"
         if claim is None:
@@ -144,7 +145,8 @@ def _suits(volume: Volume, claim: VolumeClaim) -> bool:
 
 
 def _topologies(storage_class: StorageClass) -> tuple[NodeTerms | None, ...]:
-    """Where the class provisions, one entry for each zone or the like; ``None``: anywhere."""
+    """Return where the class provisions, one entry for each zone or the like; ``None``:
+    anywhere."""
     if not storage_class.topologies:
         return (None,)
     return tuple(

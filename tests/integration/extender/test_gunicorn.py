@@ -101,11 +101,12 @@ class Extender:
 
 @pytest.fixture
 def api(httpserver: HTTPServer) -> HTTPServer:
-    """An API server that knows one node and one job; every watch ends at once."""
+    """An API server that knows one node, one job and its pod; every watch ends at once."""
     httpserver.expect_request("/api/v1/nodes").respond_with_json({**EMPTY, "items": [NODE]})
     httpserver.expect_request("/apis/kubeflow.org/v1/tfjobs").respond_with_json(
         {**EMPTY, "items": [JOB]}
     )
+    httpserver.expect_request("/api/v1/pods").respond_with_json({**EMPTY, "items": [POD]})
     httpserver.expect_request("/api/v1/namespaces/ns/pods/j-worker-0/status").respond_with_json(POD)
     # Of every other kind it has no object.
     httpserver.expect_request(re.compile(r"/apis?/.*"), method="GET").respond_with_json(EMPTY)
@@ -128,7 +129,7 @@ def ports() -> Iterator[tuple[int, int]]:
 def configured(folder: Path, **values: object) -> str:
     """The flag of a file with these values of the extender's."""
     path = folder / "config.yaml"
-    path.write_text(json.dumps({"extender": {"access-log": "json", **values}}))
+    path.write_text(json.dumps({"extender": values}))
     return f"--config={path}"
 
 
@@ -193,7 +194,6 @@ def test_with_tls_only_clients_with_a_certificate_are_answered(
     }
     command = [
         *command,
-        configured(tmp_path, **{"access-log": "off"}),
         *(f"--{flag}={secret / name}" for flag, name in flags.items()),
     ]
     context = ssl.create_default_context(cafile=secret / "ca.crt")

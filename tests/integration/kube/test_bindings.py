@@ -10,7 +10,7 @@ import pytest
 import trustme
 from pytest_httpserver import HTTPServer
 
-from extender.bindings import PodBinder
+from extender.bindings import CONNECTIONS, PodBinder
 from optimus.kube.client import Client, connect
 from optimus.kube.errors import ErrorKind
 from optimus.kube.results import Refused, Written
@@ -28,9 +28,9 @@ def test_a_binding_names_the_very_pod_and_uses_a_token_that_was_replaced(
 ) -> None:
     server = Recorder(httpserver, PATH, [stored(), stored()])
     binder = PodBinder(client, LONG_SECONDS)
-    assert binder.bind(pod(), "n1") == Written()
+    assert binder.bind([(pod(), "n1")]) == [Written()]
     token_file.write_text("second, longer\n")
-    assert binder.bind(pod(), "n2") == Written()
+    assert binder.bind([(pod(), "n2")]) == [Written()]
     assert server.body(1) == {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -59,7 +59,7 @@ users: [{{name: t, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, 
 """)
     server = Recorder(httpserver, PATH, [stored()])
     client = connect(kubeconfig, user_agent="test/1")
-    assert PodBinder(client, LONG_SECONDS).bind(pod(), "n1") == Written()
+    assert PodBinder(client, LONG_SECONDS).bind([(pod(), "n1")]) == [Written()]
     assert server.requests[0].headers["Authorization"] == "Bearer plugged"
     client.close()
 
@@ -68,10 +68,23 @@ def test_a_binding_is_not_sent_once_its_time_is_over(
     httpserver: HTTPServer, client: Client
 ) -> None:
     server = Recorder(httpserver, PATH, [stored()])
-    outcome = PodBinder(client, LONG_SECONDS, lambda: "its time is over").bind(pod(), "n1")
+    (outcome,) = PodBinder(client, LONG_SECONDS).bind([(pod(), "n1")], lambda *_: "it is over")
     assert isinstance(outcome, Refused)
     assert outcome.kind is ErrorKind.NOT_LEADING
     assert server.requests == []
+
+
+def test_no_further_pod_is_bound_after_a_failure_that_may_concern_all(
+    httpserver: HTTPServer, client: Client
+) -> None:
+    answers = [refusal(403) for _ in range(100)]
+    bound = Recorder(httpserver, PATH, answers)
+    path = "/api/v1/namespaces/ns/pods/j-ps-0"
+    httpserver.expect_request(path).respond_with_json({"metadata": {"uid": "p1"}, "spec": {}})
+    outcomes = PodBinder(client, LONG_SECONDS).bind([(pod(), "n1")] * 100)
+    kinds = [each.kind for each in outcomes if isinstance(each, Refused)]
+    assert len(bound.requests) == kinds.count(ErrorKind.FORBIDDEN) <= CONNECTIONS
+    assert kinds.count(ErrorKind.NOT_LEADING) == 100 - len(bound.requests)
 
 
 @pytest.mark.parametrize("connection", ["cut_off", "frozen"])
@@ -79,7 +92,7 @@ def test_a_binding_without_an_answer_may_have_happened(
     request: pytest.FixtureRequest, connection: str
 ) -> None:
     client: Client = request.getfixturevalue(connection)
-    outcome = PodBinder(client, 0.1).bind(pod(), "n1")
+    (outcome,) = PodBinder(client, 0.1).bind([(pod(), "n1")])
     assert isinstance(outcome, Refused)
     assert outcome.kind is ErrorKind.TRANSIENT
 
@@ -153,8 +166,8 @@ def test_chunked_answers_come_over_one_connection_by_tls(
 ) -> None:
     server, client = chunked
     binder = PodBinder(client, LONG_SECONDS)
-    assert [binder.bind(pod(), "n1") for _ in range(5)] == [Written()] * 5
-    elsewhere = binder.bind(pod(), "n2")
+    assert [binder.bind([(pod(), "n1")]) for _ in range(5)] == [[Written()]] * 5
+    (elsewhere,) = binder.bind([(pod(), "n2")])
     assert isinstance(elsewhere, Refused)
     assert elsewhere.sentence == "cannot bind pod ns/j-ps-0: a webhook failed (HTTP 500)"
     assert len(server.connections) == 1
@@ -185,7 +198,7 @@ def test_a_read_decides_what_a_failed_binding_means(
     spec = {} if found is None else {"nodeName": found}
     httpserver.expect_request(f"{path}/binding").respond_with_response(refusal(answer))
     httpserver.expect_request(path).respond_with_json({"metadata": {"uid": "p1"}, "spec": spec})
-    got = PodBinder(client, LONG_SECONDS).bind(pod(), "n1")
+    (got,) = PodBinder(client, LONG_SECONDS).bind([(pod(), "n1")])
     assert (got.kind if isinstance(got, Refused) else None) is outcome
 
 
@@ -202,6 +215,6 @@ def test_without_the_pod_a_failed_binding_is_unknown_unless_the_pod_is_gone(
     path = "/api/v1/namespaces/ns/pods/j-ps-0"
     httpserver.expect_request(f"{path}/binding").respond_with_response(refusal(404))
     httpserver.expect_request(path).respond_with_response(refusal(read))
-    got = PodBinder(client, LONG_SECONDS).bind(pod(), "n1")
+    (got,) = PodBinder(client, LONG_SECONDS).bind([(pod(), "n1")])
     assert isinstance(got, Refused)
     assert got.kind is outcome

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from extender.filter import FilterResult, filter_nodes
-from extender.parts import Callbacks, Parts
+from extender.answers import FilterResult
+from extender.parts import Parts
 from extender.placed_gangs import PlacedGangs
 from extender.prioritize import score_nodes
 from extender.settings import Settings
 from extender.state.cluster import ProfileRescale
+from extender.state.extender_state import Callbacks
 from optimus.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node
@@ -54,7 +55,8 @@ class FakeCluster:
 
     def plan(self) -> None:
         """What the planner's thread does."""
-        self.planner.advance()
+        while self.planner.plan_slice():
+            pass
 
     def node(self, name: str, cpu: int, **labels: str) -> None:
         self.nodes[name] = cpu
@@ -143,7 +145,7 @@ class FakeCluster:
         return self.filter(pod, self.fitting(pod) if offered is None else offered)
 
     def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
-        return filter_nodes(self.gangs, pod, names)
+        return self.gangs.filter(pod, names)
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
         return score_nodes(self.parts, pod, names)

@@ -71,7 +71,7 @@ class PreemptingCluster:
         )
         self._set_job(made)
         self.cluster.job(name, ps, workers, **fields)
-        self.planner.advance()
+        self.cluster.plan()
 
     def run(self, name: str, ps: int = 1, workers: int = 1, **fields: Any) -> None:
         """A job whose pods are bound."""
@@ -133,18 +133,13 @@ class PreemptingCluster:
         """The pods of a suspended job are gone."""
         self.cluster.delete(*(pod.name for pod in self.pods(name)))
 
-    def delete_job(self, name: str) -> None:
-        job = self.jobs.pop(name)
-        self.delete_pods(name)
-        self.cluster.handlers.job(job, None)
-
     # --- time
 
     def step(self, times: int = 1) -> None:
         """Planning, then what is kept, each second."""
         for _ in range(times):
             self.cluster.now += 1
-            self.planner.advance()
+            self.cluster.plan()
             self.kept.step()
             self.cluster.assert_not_overcommitted()
 

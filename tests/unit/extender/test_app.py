@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import Client
 
-from extender.filter import FilterResult
+from extender.answers import FilterResult
 from extender.http.app import Endpoints, Verbs, create_app, create_health_app
 from extender.metrics import FaultHandler, Metrics
 from extender.preempt import Victims

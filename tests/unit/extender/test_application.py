@@ -139,7 +139,7 @@ class Running:
         """What the threads do once; Events are written when it returns."""
         self.now += seconds
         self.requeue()
-        while self.application._state.leads and self.application._planning._planner.plan_slice():
+        while self.application._parts.planner.step():
             pass
         self.requeue()
 

@@ -1,5 +1,6 @@
 """Nodes that a job's profile asks to avoid."""
 
+from extender.state.cluster import ProfileFacts
 from extender.state.event_handlers import avoided_of
 from optimus.kube.profiles import AvoidedNode, JobRef, ProfileStatus, TrainingProfile
 from tests.cases import cases
@@ -25,18 +26,18 @@ def test_a_node_is_avoided_where_the_job_fits_without(
 ) -> None:
     cluster = FakeCluster(nodes)
     cluster.spec("j", 1, 2)
-    cluster.handlers.set_avoided("uid-j", {"a": LATER})
+    cluster.handlers.set_profile("uid-j", ProfileFacts(avoided={"a": LATER}))
     assert place_all(cluster, cluster.job("j", 1, 2)) == used
 
 
 def test_a_gang_that_waits_may_use_the_node_once_the_time_is_over() -> None:
     cluster = FakeCluster({"a": 9, "b": 4})
-    cluster.handlers.set_avoided("uid-j", {"a": LATER})
+    cluster.handlers.set_profile("uid-j", ProfileFacts(avoided={"a": LATER}))
     cluster.spec("j", 1, 2)
     cluster.job("j", 1, 1)
     assert avoided_by_gang(cluster) == {"a"}
     cluster.now = LATER
-    cluster.planner.advance()
+    cluster.plan()
     assert avoided_by_gang(cluster) == frozenset()
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from extender.state.cluster import ProfileForecast
+from extender.state.cluster import ProfileFacts, ProfileForecast
 from optimus.jobs import Counts, Requirement, Role
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.profiles import JobRef, ProfileStatus, TrainingProfile
@@ -24,7 +24,8 @@ def busy_cluster(nodes: int) -> FakeCluster:
 
 def set_forecast(cluster: FakeCluster, job: str, seconds: float) -> None:
     """The job's profile says how long it needs from now on."""
-    cluster.state.cluster.forecasts[f"uid-{job}"] = ProfileForecast(cluster.now, seconds)
+    facts = ProfileFacts(ProfileForecast(cluster.now, seconds))
+    cluster.handlers.set_profile(f"uid-{job}", facts)
 
 
 def test_an_old_gang_that_needs_two_empty_nodes_leaves_the_others_to_small_gangs() -> None:
@@ -32,7 +33,7 @@ def test_an_old_gang_that_needs_two_empty_nodes_leaves_the_others_to_small_gangs
     old = cluster.job("old", 1, 1, cpu=4)
     cluster.now += 601
     small = [name for at in range(20) for name in cluster.job(f"small{at:02}", 1, 2)]
-    cluster.planner.advance()
+    cluster.plan()
     planned = cluster.planned_nodes()
     assert set(planned) == set(small)
     assert len(planned.keys() & set(old)) == 0
@@ -50,7 +51,7 @@ def test_the_age_limit_of_a_gang_that_closes_nodes(waited: int, planned: int) ->
     cluster.job("old", 1, 2, priority=1)
     cluster.now += waited
     cluster.job("small", 1, 1)
-    cluster.planner.advance()
+    cluster.plan()
     assert len(cluster.planned_nodes()) == planned
 
 
@@ -77,7 +78,7 @@ def test_the_rest_of_a_gang_in_part_closes_nodes_for_no_more_than_was_planned(
     cluster.node("c", 1)
     cluster.node("b", 5)
     cluster.job("behind", 1, 1)
-    cluster.planner.advance()
+    cluster.plan()
     assert [name for name in sorted(cluster.planned_nodes()) if "behind" in name] == planned
 
 
@@ -90,7 +91,7 @@ def test_a_gang_that_ends_before_the_room_can_be_free_passes() -> None:
     short, long, unknown = (cluster.job(name, 1, 1) for name in ("short", "long", "unknown"))
     set_forecast(cluster, "short", 299.0)
     set_forecast(cluster, "long", 301.0)
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(short)
     for names in (long, unknown):
         assert "before it in the queue" in "".join(reasons(cluster, names[0]))
@@ -129,7 +130,7 @@ def test_forecasts_are_read_from_profiles_and_count_from_their_decision() -> Non
     for name, remaining in (("short", 299), ("long", 301)):
         with_forecast = profile(cluster, name, decided_at=decided_at, remaining_seconds=remaining)
         cluster.handlers.profile(None, with_forecast)
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(short), "the last running job ends in 300 s"
     assert "before it in the queue" in "".join(reasons(cluster, long[0]))
 
@@ -142,7 +143,7 @@ def test_the_plan_is_on_the_nodes_that_are_free_first_by_the_forecasts() -> None
     cluster.now += 601
     for at in range(4):
         cluster.job(f"small{at}", 1, 2)
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes().values()) == {"n000", "n001"}
 
 
@@ -156,5 +157,5 @@ def test_a_gang_that_its_rules_keep_from_every_node_closes_none_for_others() -> 
     cluster.job("apart", 1, 1, rules=apart, namespace="tenant")
     cluster.now += 601
     others = cluster.job("other", 4, 8, namespace="honest")
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(others)

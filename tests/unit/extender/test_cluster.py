@@ -38,18 +38,17 @@ def cluster_with(*pods: Pod) -> Cluster:
 @cases(
     ("after", "releases"),
     {
-        "it is gone": (None, 1),
-        "it has ended": (msgspec.structs.replace(POD, phase="Succeeded"), 1),
-        "it shrinks": (msgspec.structs.replace(POD, resources=Resources(cpu=1)), 1),
-        "it grows": (msgspec.structs.replace(POD, resources=Resources(cpu=3)), 0),
-        "nothing changes": (POD, 0),
+        "it is gone": (None, True),
+        "it has ended": (msgspec.structs.replace(POD, phase="Succeeded"), True),
+        "it shrinks": (msgspec.structs.replace(POD, resources=Resources(cpu=1)), True),
+        "it grows": (msgspec.structs.replace(POD, resources=Resources(cpu=3)), False),
+        "nothing changes": (POD, False),
     },
 )
-def test_a_pod_leaves_room_where(after: Pod | None, releases: int) -> None:
+def test_a_pod_leaves_room_where(after: Pod | None, releases: bool) -> None:
     cluster = cluster_with(POD)
-    cluster.set_pod(POD, after)
-    assert cluster.releases == releases
-    assert cluster.released_at == ({"a": 1} if releases else {})
+    cluster.set_pod(POD, after, 5.0)
+    assert cluster.released_at == ({"a": 5.0} if releases else {})
 
 
 @cases(

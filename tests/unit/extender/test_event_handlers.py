@@ -138,14 +138,16 @@ def test_from_events_to_a_plan_and_back() -> None:
     handlers.job(None, job())
     handlers.pod(None, pod("u1", 0))
     handlers.pod(None, pod("u2", 1))
-    parts.planner.advance()
+    while parts.planner.plan_slice():
+        pass
     assert {each.pod.name for each in parts.pending.planned()} == {
         "j-ps-0",
         "j-worker-0",
     }
     # Recreated under its old name, bound, gone.
     handlers.pod(pod("u2", 1), pod("u3", 1))
-    parts.planner.advance()
+    while parts.planner.plan_slice():
+        pass
     assert {each.pod.uid for each in parts.pending.planned()} == {"u1", "u3"}
     handlers.pod(pod("u1", 0), pod("u1", 0, "n"))
     assert {each.pod.uid for each in parts.pending.planned()} == {"u3"}

@@ -25,10 +25,10 @@ def test_a_gang_that_does_not_fit_waits_as_a_whole_until_room_appears() -> None:
     other = cluster.other("o", 2, "b")
     first = cluster.job("j", 1, 3)[0]
     assert reasons(cluster, first) == {"job ns/j (1 PS + 3 workers) does not fit as a whole"}
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.planned_nodes() == {}
     cluster.delete(other.name)
-    cluster.planner.advance()
+    cluster.plan()
     assert len(cluster.planned_nodes()) == 4
 
 
@@ -40,7 +40,7 @@ def test_a_gang_whose_planned_node_is_not_offered_is_planned_on_what_each_pod_is
     names = cluster.job("j", 1, 1)
     assert cluster.ask(names[0]).kept == ("a",)
     assert reasons(cluster, names[0], "b", "c") == ASKED
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.planned_nodes() == {}, "the worker may have other rules"
     assert cluster.ask(names[1], ["a"]).kept == ("a",)
     assert cluster.planned_nodes()["j-ps-0"] != "a"
@@ -54,7 +54,7 @@ def test_the_first_pod_is_not_bound_alone_where_the_others_are_not_offered_their
     for _ in range(3):
         for name in names:
             assert cluster.ask(name, ["a", "b"] if "ps" in name else ["a"]).kept == ()
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.planned_nodes() == {}
 
 
@@ -70,7 +70,7 @@ def test_a_half_bound_gang_is_completed_around_its_bound_pods() -> None:
     names = cluster.job("j", 2, 4)
     first = cluster.place(names[0])
     cluster.now += 1000
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.planned_nodes() == {}
     cluster.place(names[1])
     cluster.assert_not_overcommitted()
@@ -92,13 +92,13 @@ def test_a_pod_that_is_already_bound_is_refused() -> None:
 def test_reservations_of_pods_that_are_not_bound_in_time_expire() -> None:
     cluster = FakeCluster({"a": 2})
     cluster.job("slow", 1, 1)
-    cluster.planner.advance()
+    cluster.plan()
     others = cluster.job("other", 1, 1)
     assert cluster.ask(others[0]).kept == ()
     cluster.now += 59.9
     assert cluster.ask(others[0]).kept == ()
     cluster.now += 0.1
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.ask(others[0]).kept == ("a",)
 
 
@@ -107,12 +107,12 @@ def test_a_binding_in_progress_holds_its_room_as_long_as_volumes_may_take() -> N
     first, second = cluster.job("slow", 1, 1)
     assert cluster.ask(first).kept == ("a",)
     cluster.now += 599
-    cluster.planner.advance()
+    cluster.plan()
     others = cluster.job("other", 1, 1)
     assert [cluster.place(name) for name in others] == ["b", "b"], "a is held for the first pod"
     assert cluster.place(second) == "a", "the rest is planned around it"
     cluster.now += 60
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.state.reservation_count() == 0
     assert cluster.ask(first, ["a"]).kept == (), "a did not bind it"
 
@@ -131,8 +131,8 @@ def test_a_deleted_job_releases_its_reservations() -> None:
 def test_gangs_planned_on_a_lost_node_are_planned_again() -> None:
     cluster = FakeCluster({"a": 2, "b": 2})
     names = cluster.job("j", 1, 1)
-    cluster.planner.advance()
+    cluster.plan()
     cluster.lose_node("a")
     cluster.assert_not_overcommitted()
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.planned_nodes() == dict.fromkeys(names, "b")

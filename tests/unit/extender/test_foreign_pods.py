@@ -5,6 +5,7 @@ import pytest
 
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Owner, Pod
+from optimus.snapshot import ReplicaId
 from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -35,7 +36,7 @@ def test_it_gets_nothing_that_is_reserved_for_the_job(
     own = cluster.job("j", 1, 1)
     pod = foreign(cluster, changes)
     cluster.handlers.pod(pod, msgspec.structs.replace(pod, nominated_node="a"))
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(own)
     assert cluster.filter(pod, ["a"]).kept == ()
     assert cluster.prioritize(pod, ["a"]) == {"a": 0}
@@ -53,5 +54,25 @@ def test_the_job_says_whose_the_pods_are_that_were_seen_before_it(
     cluster.handlers.pod(None, msgspec.structs.replace(first, uid="x", name="x", **changes))
     own = [cluster.pod("j", Role.WORKER, index, counts).name for index in range(2)]
     cluster.spec("j", 0, 2)
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(own)
+
+
+def test_a_pod_that_the_watch_has_yet_to_show_is_waited_for_unless_it_is_foreign() -> None:
+    cluster = FakeCluster({"a": 2})
+    pod = cluster.pod("j", Role.WORKER, 0, Counts(0, 1))
+    cluster.delete(pod.name)
+    waits: list[float] = []
+
+    def wait(count: int, seconds: float) -> int:
+        waits.append(seconds)
+        cluster.change(pod)
+        return count + 1
+
+    cluster.state.changes.wait = wait  # type: ignore[method-assign,assignment]
+    assert cluster.filter(pod, ["a"]).kept == ("a",)
+    assert len(waits) == 1
+    cluster.spec("k", 0, 1)
+    replica = ReplicaId("uid-k", Role.WORKER, 0)
+    cluster.filter(msgspec.structs.replace(pod, uid="x", replica=replica), ["a"])
+    assert len(waits) == 1

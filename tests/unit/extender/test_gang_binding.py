@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import pytest
 
-from extender.filter import FilterResult, filter_nodes
-from extender.gang_binding import BindDeadline, BindWrites, GangBinding
-from extender.planner.gang_rests import GangRests
+from extender.bindings import Binding as PodAndNode
+from extender.gang_binding import PAUSES, GangBinding
 from extender.settings import Settings
 from extender.state.unseen_bindings import (
     FRESH_SECONDS,
@@ -42,10 +41,24 @@ class Binding(FakeCluster):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.binder = GangBinding(
-            GangRests(self.state, self.offers_check),
-            BindWrites(self._write, BindDeadline()),
+            self.state,
+            self.offers_check,
+            self._bind_all,
             count=self.outcomes.append,
         )
+        self.gangs.bind_others = self.binder.bind_rest
+
+    def _bind_all(
+        self, bindings: Sequence[PodAndNode], why_not: Callable[[Pod, str], str | None]
+    ) -> list[Written | Refused]:
+        outcomes: list[Written | Refused] = []
+        for pod, node in bindings:
+            failed = any(isinstance(each, Refused) and each.kind in PAUSES for each in outcomes)
+            reason = "another was not bound" if failed else why_not(pod, node)
+            outcomes.append(
+                self._write(pod, node) if reason is None else Refused(ErrorKind.NOT_LEADING, reason)
+            )
+        return outcomes
 
     def _write(self, pod: Pod, node: str) -> Written | Refused:
         kind = self.refuses(pod)
@@ -55,9 +68,6 @@ class Binding(FakeCluster):
         if self.seen:
             self.bind(pod.name, node)
         return Written() if kind is None else Refused(kind, "lost")
-
-    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
-        return filter_nodes(self.gangs, pod, names, self.binder.bind_rest)
 
     def show(self) -> None:
         """The watch shows what was bound."""
@@ -270,7 +280,7 @@ def test_no_further_pod_is_bound_once_another_scheduler_has_bound_one() -> None:
     cluster.refuses = others_bind
     cluster.ask(first)
     assert len(cluster.written) == 1, "the one that was on its way"
-    assert cluster.outcomes == ["conflict"] * 4 + ["bound in part"]
+    assert cluster.outcomes == ["not leading"] * 4 + ["bound in part"]
 
 
 def test_room_that_others_were_evicted_for_is_left_to_their_preemptor() -> None:

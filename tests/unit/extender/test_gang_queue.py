@@ -1,6 +1,5 @@
 """Which gang is planned first, and which nodes one that has waited long blocks."""
 
-from extender.state.gang_queue import GangQueue
 from optimus.placement.queue.order import Instant
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
@@ -17,7 +16,7 @@ def test_small_jobs_do_not_starve_one_past_the_age_limit() -> None:
         "job ns/small (1 PS + 1 worker) fits, but a job before it in the queue needs the capacity"
     }
     cluster.delete(*holder)
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(large)
 
 
@@ -44,7 +43,7 @@ def test_a_job_that_has_run_is_planned_before_a_new_one() -> None:
     again = cluster.job("ran", 2, 2)
     assert cluster.ask(new[0], ["a"]).kept == ()
     cluster.delete(holder.name)
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.ask(new[0]).kept == ()
     assert set(cluster.planned_nodes()) == set(again)
 
@@ -52,24 +51,10 @@ def test_a_job_that_has_run_is_planned_before_a_new_one() -> None:
 # --- the queue itself
 
 
-def queue_of(cluster: FakeCluster) -> GangQueue:
-    return cluster.state.queue
-
-
-def waiting(cluster: FakeCluster) -> set[str]:
-    """The names of the jobs that wait to be planned."""
-    now = Instant(cluster.now, cluster.now)
-    return {each.observed.gang.key.name for each in queue_of(cluster).waiting(now)}
-
-
-def pause(cluster: FakeCluster) -> None:
-    queue_of(cluster).paused["uid-j"] = float("inf")
-
-
 def test_pods_are_requeued_in_order_once_kube_scheduler_has_had_time_to_ask_by_itself() -> None:
     cluster = FakeCluster({"a": 9})
     names = cluster.job("j", 1, 2, beyond_plan=True)
-    queue = queue_of(cluster)
+    queue = cluster.state.queue
 
     def to_requeue() -> list[str]:
         return [pod.name for pod in queue.pods_to_requeue(Instant(cluster.now, cluster.now))]

@@ -39,7 +39,7 @@ class EmittedEvents:
     def look(self, seconds: int) -> list[str]:
         for _ in range(seconds):
             self.cluster.now += 1
-            self.cluster.planner.advance()
+            self.cluster.plan()
             self.events.look(self.cluster.now)
         return self.messages
 

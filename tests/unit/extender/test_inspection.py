@@ -8,7 +8,7 @@ import pytest
 from extender.gang_report import GangReport, amounts, cause, wait_of
 from extender.gang_states import GangPhase, WaitReason
 from extender.inspection import MOST_AHEAD, Inspector
-from extender.state.cluster import ProfileForecast
+from extender.state.cluster import ProfileFacts, ProfileForecast
 from optimus.jobs import Counts, FixedRole, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.waiting_events import Wait
 from optimus.placement.rules import AffinityTerm, HostPort, PodRules, PodSelector
@@ -36,7 +36,7 @@ class Inspected:
     def submit(self, name: str, ps: int, workers: int, cpu: int = CPU, **fields: object) -> None:
         self.cluster.spec(name, ps, workers)
         self.cluster.job(name, ps, workers, cpu, **fields)
-        self.cluster.planner.advance()
+        self.cluster.plan()
 
     def run(self, name: str, ps: int, workers: int) -> None:
         self.submit(name, ps, workers)
@@ -45,12 +45,11 @@ class Inspected:
 
     def wait(self, seconds: float) -> None:
         self.cluster.now += seconds
-        self.cluster.planner.advance()
+        self.cluster.plan()
 
     def set_forecast(self, name: str, seconds: float) -> None:
-        self.cluster.state.cluster.forecasts[f"uid-{name}"] = ProfileForecast(
-            self.cluster.now, seconds
-        )
+        facts = ProfileFacts(ProfileForecast(self.cluster.now, seconds))
+        self.cluster.handlers.set_profile(f"uid-{name}", facts)
 
     def one(self, name: str) -> GangReport:
         (found,) = self.inspector.of_job(JobKey("ns", name))

@@ -167,7 +167,7 @@ class Waiting:
     def submit(self, name: str, cpu: int = 1) -> None:
         self.cluster.spec(name, 1, 1)
         self.cluster.job(name, 1, 1, cpu)
-        self.cluster.planner.advance()
+        self.cluster.plan()
 
 
 def test_a_gang_that_waits_for_others_is_reported_without_a_warning() -> None:
@@ -198,7 +198,7 @@ def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_prior
     waiting.cluster.now += 10
     waiting.cluster.spec("high", 1, 1)
     waiting.cluster.job("high", 1, 1, 5, priority=7)
-    waiting.cluster.planner.advance()
+    waiting.cluster.plan()
     state, metrics = waiting.cluster.state, Metrics()
     metrics.watch_by("waiting_gangs", "text", "state", lambda: counts_by_state(state))
     metrics.watch_by("oldest_wait_seconds", "text", "priority", lambda: oldest_waits(state))

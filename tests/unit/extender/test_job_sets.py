@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from extender.filter import FilterResult
+from extender.answers import FilterResult
 from extender.http.app import Verbs
 from extender.inspection import Inspector
 from extender.notices import unrecognized_notices, waiting_notices
@@ -57,7 +57,7 @@ def test_a_jobset_that_does_not_fit_waits_as_a_whole() -> None:
     assert None not in [cluster.place(name) for name in first]
     assert [cluster.place(name) for name in second] == [None] * 3
     cluster.delete(*first)
-    cluster.planner.advance()
+    cluster.plan()
     assert None not in [cluster.place(name) for name in second]
 
 
@@ -73,7 +73,7 @@ def test_a_part_that_comes_later_is_not_waited_for() -> None:
     (notice,) = waiting_notices(Inspector(cluster.planner, 3600).waiting())
     assert (notice.kind, notice.name, notice.uid) == ("JobSet", "s", "uid-s")
     cluster.delete("other")
-    cluster.planner.advance()
+    cluster.plan()
     assert [cluster.place(name) for name in late] == ["a", "a"]
     states = [each.state for each in Inspector(cluster.planner, 3600).of_job(JobKey("ns", "s"))]
     assert states == ["running", "running"]

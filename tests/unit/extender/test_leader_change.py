@@ -10,13 +10,14 @@ def test_a_gang_that_is_bound_in_part_keeps_its_room() -> None:
     (urgent,) = cluster.job("urgent", 0, 1, priority=1000)
     assert reasons(cluster, urgent) == {"job ns/urgent has not been planned yet"}
     cluster.leading.begin()
-    cluster.planner.advance()
+    cluster.plan()
     assert reasons(cluster, urgent) == {"job ns/urgent (1 worker) does not fit as a whole"}
     assert cluster.place(waits) == "a"
 
 
 def test_the_first_call_of_a_kube_scheduler_that_begins_to_lead_is_answered() -> None:
     cluster = FakeCluster({"a": 2}, leads=False)
-    cluster.planner._called_as_follower = cluster.leading.begin
+    callbacks = cluster.state.callbacks
+    cluster.state.callbacks = callbacks._replace(called_as_follower=cluster.leading.begin)
     first, *_ = cluster.job("j", 1, 1)
     assert cluster.ask(first).kept == ("a",)

@@ -36,7 +36,7 @@ def test_a_gang_that_changes_too_often_is_looked_at_later_and_others_at_once() -
     looked = observed(cluster)
     for value in range(1000):
         relabel(cluster, tenant[0], value)
-        cluster.planner.advance()
+        cluster.plan()
     assert len(looked) < 200, "of a thousand changes"
     assert reasons(cluster, tenant[0], "a") == {"pods of job ns/large change too often: later"}
     other = [
@@ -48,7 +48,7 @@ def test_a_gang_that_changes_too_often_is_looked_at_later_and_others_at_once() -
     assert cluster.filter(other[0], ["a"]).kept == ("a",)
     cluster.now += 60.0
     looked.clear()
-    cluster.planner.advance()
+    cluster.plan()
     assert "uid-large" in looked
     assert reasons(cluster, tenant[0], "a") == {
         "job ns/large (400 workers) does not fit as a whole"

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extender.kind_orders import KindOrdersReader
+from extender.state.cluster import ProfileFacts
 from optimus.jobs import (
     Binding,
     CountBounds,
@@ -40,7 +41,7 @@ def nodes_of(cluster: FakeCluster, names: list[str]) -> dict[str, str | None]:
 def test_workers_go_to_the_kind_and_the_ps_where_there_is_room() -> None:
     cluster = two_kinds(fast=2, slow=9)
     cluster.spec("j", 1, 2)
-    cluster.handlers.set_binding("uid-j", FAST)
+    cluster.handlers.set_profile("uid-j", ProfileFacts(binding=FAST))
     assert nodes_of(cluster, cluster.job("j", 1, 2)) == {
         "j-ps-0": "slow",
         "j-worker-0": "fast",
@@ -51,12 +52,12 @@ def test_workers_go_to_the_kind_and_the_ps_where_there_is_room() -> None:
 def test_a_job_waits_while_its_kind_is_full_and_others_do_not() -> None:
     cluster = two_kinds(fast=1, slow=9)
     cluster.spec("j", 1, 2)
-    cluster.handlers.set_binding("uid-j", FAST)
+    cluster.handlers.set_profile("uid-j", ProfileFacts(binding=FAST))
     names = cluster.job("j", 1, 2)
     assert not cluster.ask(names[0]).kept
     assert set(nodes_of(cluster, cluster.job("k", 1, 2)).values()) == {"slow"}
     cluster.node("fast", 3, kind="fast")
-    cluster.planner.advance()
+    cluster.plan()
     assert nodes_of(cluster, names)["j-worker-0"] == "fast"
 
 
@@ -73,12 +74,12 @@ def test_what_a_profile_says() -> None:
     )
     cluster.handlers._job_uids["TFJob", "ns", "j"] = "uid-j"
     cluster.handlers.profile(None, given)
-    assert cluster.state.cluster.bindings == {"uid-j": FAST}
+    assert cluster.state.cluster.profiles == {"uid-j": ProfileFacts(binding=FAST)}
     cluster.handlers.profile(given, None)
-    assert not cluster.state.cluster.bindings
+    assert not cluster.state.cluster.profiles
     cluster.handlers.profile(None, given)
     cluster.handlers.set_job("uid-j", None)
-    assert not cluster.state.cluster.bindings
+    assert not cluster.state.cluster.profiles
 
 
 # --- the kinds that jobs prefer for their first start
@@ -172,7 +173,7 @@ class Reading:
     def __init__(self, lease: StoredLease | None = None) -> None:
         self.lease, self.state = lease or StoredLease(), FakeCluster({}).state
         self.now = 0.0
-        self._reader = KindOrdersReader(self.lease, self.state, lambda: self.now)
+        self._reader = KindOrdersReader(self.lease.read, self.state, lambda: self.now)
         self.look(0.0)
 
     def look(self, seconds: float, *, renewed: bool = True) -> KindOrders:

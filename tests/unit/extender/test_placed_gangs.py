@@ -114,7 +114,7 @@ def test_each_gang_of_a_jobset_is_told_once() -> None:
     def emit(job: JobNotice, kind: object, reason: object, message: str, *_: Any) -> None:
         events.append((job.uid, message))
 
-    reporter = EventReporter(cluster.placed.notices, emit)  # type: ignore[arg-type]
+    reporter = EventReporter(cluster.placed.notices, emit)
     for at in range(5):
         reporter.look(10 + at * (LEAST_SECONDS + 1))
     assert events == [

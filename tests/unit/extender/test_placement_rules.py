@@ -3,6 +3,7 @@
 import pytest
 
 from extender.settings import Settings
+from extender.state.cluster import ProfileFacts
 from optimus.placement.rules import HostPort, PodRules
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -26,6 +27,6 @@ def test_a_gang_is_placed_by_the_rule_that_the_settings_name(rule: str, nodes: l
 @pytest.mark.parametrize("rule", ["theorem1", "spread", "pack"])
 def test_rules_of_pods_and_avoided_nodes_hold_whatever_the_rule(rule: str) -> None:
     cluster = FakeCluster(NODES | {"e": 1}, settings=Settings(placement=rule))
-    cluster.handlers.set_avoided("uid-j", {"a": cluster.now + 60})
+    cluster.handlers.set_profile("uid-j", ProfileFacts(avoided={"a": cluster.now + 60}))
     port = PodRules(ports=(HostPort(80),))
     assert planned(cluster, rules=port) == ["b", "c", "d", "e"]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from extender.parts import Parts
-from extender.planner.slices import PlanningThread
 from extender.settings import Settings
+from extender.step_thread import StepThread
 from optimus.jobs import Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
@@ -72,15 +72,16 @@ def test_the_end_of_a_pod_that_frees_less_than_gangs_lack_costs_no_search(
     for at in range(5):
         cluster.job(f"j{at}", 1, 1 + at, cpu=2)
     counted: list[int] = []
-    cluster.planner._count_searches = counted.append
-    cluster.planner.advance()
+    callbacks = cluster.state.callbacks
+    cluster.state.callbacks = callbacks._replace(count_searches=counted.append)
+    cluster.plan()
     first = sum(searches.values())
     assert sum(counted) == first == 5
     cluster.delete(others[0])
-    cluster.planner.advance()
+    cluster.plan()
     assert sum(searches.values()) == first, "one place is not enough for any gang"
     cluster.delete(others[1])
-    cluster.planner.advance()
+    cluster.plan()
     assert sum(counted) >= first + 1
     assert set(cluster.planned_nodes()) == {"j0-ps-0", "j0-worker-0"}
     assert searches["j4"] == 1
@@ -106,12 +107,12 @@ def test_refusals_are_those_of_planning_everything_again() -> None:
             else:
                 node = f"n{generator.integers(5)}"
                 cluster.node(node, cluster.used(node)["cpu"] + int(generator.integers(0, 4)))
-            cluster.planner.advance()
+            cluster.plan()
             cluster.assert_not_overcommitted()
             before = cluster.planned_nodes()
             cluster.state.refusals.clear()
             cluster.state.tried_in_call.clear()
-            cluster.planner.advance()
+            cluster.plan()
             assert cluster.planned_nodes() == before, "a gang that fits was not planned"
 
 
@@ -120,7 +121,7 @@ def test_a_gang_does_not_take_the_room_of_one_before_it_whose_plan_failed() -> N
     first = cluster.job("first", 1, 1, priority=1)
     cluster.job("second", 1, 1)
     on_lock_use(cluster, 1, lambda: cluster.other("o", 1, "a"))
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.planned_nodes() == dict.fromkeys(first, "b")
 
 
@@ -183,7 +184,7 @@ def test_a_call_plans_its_gang_and_those_before_it_alone() -> None:
     before, own, behind = (cluster.job(f"j{size}", 1, size) for size in (1, 2, 3))
     assert cluster.ask(own[0]).kept == ("a",)
     assert {*cluster.planned_nodes()} == {*before, *own}
-    cluster.planner.advance()
+    cluster.plan()
     assert {*behind} < {*cluster.planned_nodes()}
 
 
@@ -193,7 +194,7 @@ def test_a_call_waits_for_no_long_search_of_the_thread_that_plans() -> None:
     with cluster.planner._one_slice:
         assert reasons(cluster, first) == {"job ns/j has not been planned yet"}
     assert reasons(cluster, first) == {"job ns/j has not been planned yet"}, "once is enough"
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.ask(first).kept == ("a",)
 
 
@@ -201,7 +202,7 @@ def test_calls_events_and_planning_from_many_threads_never_overcommit() -> None:
     nodes = {f"n{at}": 4 for at in range(6)}
     cluster = FakeCluster(nodes)
     cluster.leading.begin()
-    thread = PlanningThread(cluster.planner)
+    thread = StepThread("planner", cluster.planner.step, changes=cluster.state.changes)
     thread.start()
     faults: list[str] = []
     stop = threading.Event()

@@ -56,7 +56,7 @@ def test_of_two_jobs_that_keep_apart_one_is_placed_whole_and_one_waits() -> None
         "required pod anti-affinity leaves too few nodes"
     )
     cluster.delete(first[0].name, first[1].name)
-    cluster.planner.advance()
+    cluster.plan()
     assert None not in [cluster.place(pod.name) for pod in second]
 
 
@@ -68,7 +68,7 @@ def test_a_refusal_for_want_of_affinity_ends_with_the_pod_that_is_wanted() -> No
     (worker,) = workers(cluster, "a", 1, beside)
     assert cluster.place(worker.name) is None
     cluster.change(cluster.other("db", 1), labels=(("app", "db"),), node="n1")
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.place(worker.name) == "n1"
 
 

@@ -73,7 +73,7 @@ class TestOtherPods:
         cluster = FakeCluster({"n": 3})
         (low,) = running(cluster, "low", "n")
         (waiting,) = cluster.job("gang", 0, 1, cpu=2, priority=100)
-        cluster.planner.advance()
+        cluster.plan()
         assert cluster.planned_nodes() == {waiting: "n"}
         pod = cluster.other("pod", cpu, priority=priority)
         assert allowed(cluster, pod, {"n": victims(low)}) == expected

@@ -14,7 +14,7 @@ def test_a_gang_of_a_higher_priority_is_planned_before_all_others() -> None:
     high = cluster.job("high", 2, 2, priority=5)
     assert cluster.ask(small[0], ["a"]).kept == ()
     cluster.delete(holder.name)
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes()) == set(high)
 
 
@@ -34,10 +34,10 @@ def test_a_pod_of_no_job_ignores_reservations_of_lower_priorities(
 ) -> None:
     cluster = FakeCluster({"a": 2, "b": 0, "c": 0})
     cluster.job("low", 1, 1, priority=5)
-    cluster.planner.advance()
+    cluster.plan()
     cluster.node("b", 2)
     cluster.job("high", 1, 1, priority=8)
-    cluster.planner.advance()
+    cluster.plan()
     assert set(cluster.planned_nodes().values()) == {"a", "b"}
     other = cluster.other("o", 1, priority=priority)
     assert cluster.filter(other, ["a", "b"]).kept == kept
@@ -55,7 +55,7 @@ class TestPodThatMayTakeReservedRoom:
     def planned(self) -> tuple[FakeCluster, list[str], Pod]:
         cluster = FakeCluster({"a": 1, "b": 1})
         gang = cluster.job("low", 1, 1)
-        cluster.planner.advance()
+        cluster.plan()
         assert set(cluster.planned_nodes()) == set(gang)
         return cluster, gang, cluster.other("o", 1, priority=9)
 
@@ -67,18 +67,18 @@ class TestPodThatMayTakeReservedRoom:
             assert not refused.kept
             assert refused.cause == "passed"
         cluster.bind(other.name, "a")
-        cluster.planner.advance()
+        cluster.plan()
         assert [cluster.ask(name).kept for name in gang] == [(), ()]
         assert cluster.planned_nodes() == {}
         cluster.node("c", 1)
-        cluster.planner.advance()
+        cluster.plan()
         assert {cluster.ask(name).kept for name in gang} == {("b",), ("c",)}
 
     def test_a_gang_of_a_higher_priority_is_answered_beside_it(self) -> None:
         cluster = FakeCluster({"a": 4})
         low = cluster.job("low", 1, 1, priority=1)
         high = cluster.job("high", 1, 1, priority=9)
-        cluster.planner.advance()
+        cluster.plan()
         assert set(cluster.planned_nodes()) == {*low, *high}
         assert cluster.filter(cluster.other("o", 1, priority=5), ["a"]).kept == ("a",)
         assert [cluster.ask(name).kept for name in low] == [(), ()]
@@ -89,6 +89,6 @@ def test_a_pod_gets_no_more_than_the_reservations_of_lower_priorities() -> None:
     cluster = FakeCluster({"a": 4})
     cluster.job("low", 1, 1, priority=1)
     cluster.job("high", 1, 1, priority=3)
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.filter(cluster.other("o", 2, priority=2), ["a"]).kept == ("a",)
     assert cluster.filter(cluster.other("p", 3, priority=2), ["a"]).kept == ()

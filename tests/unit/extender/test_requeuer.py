@@ -11,7 +11,6 @@ from optimus.jobs import NodeConstraints
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
-from optimus.kube.store import Changes
 from optimus.resources import NONE
 from tests.cases import cases
 
@@ -43,7 +42,6 @@ class FakePlans:
     calls: list[str] = field(default_factory=list)
     to_ask: tuple[Pod, ...] = ()
     gone: set[str] = field(default_factory=set)
-    changes: Changes = field(default_factory=Changes)
 
     def outdated_refusals(self) -> tuple[Pod, ...]:
         self.calls.append("outdated")
@@ -81,7 +79,11 @@ class Setting:
 
     def requeuer(self) -> Requeuer:
         return Requeuer(
-            self.plans, self.plans, Requeues(self), lambda: self.leads, report=self.reported.append
+            self.plans,  # type: ignore[arg-type]
+            self.plans,  # type: ignore[arg-type]
+            Requeues(self.requeue),
+            lambda: self.leads,
+            report=self.reported.append,
         )
 
     def requeue(self, pod: Pod, reason: str) -> Written | Refused:

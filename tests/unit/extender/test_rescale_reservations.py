@@ -40,7 +40,7 @@ def test_a_profile_that_stays_at_suspending_blocks_its_pods_for_a_limited_time(
     assert reasons(cluster, names[0]) == {
         "job ns/j is being suspended, to resume with other counts"
     }
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.planned_nodes() == {}
     cluster.now += 1
     assert cluster.ask(names[0]).kept == ("a",)
@@ -54,7 +54,7 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one() -> None:
     cluster.rescale("j", 1, 3, leaving=True)
     cluster.assert_not_overcommitted()
     cluster.delete(*old)
-    cluster.planner.advance()
+    cluster.plan()
     cluster.rescale("j", 1, 3, leaving=False)
     assert cluster.ask(waiting[0]).kept == ()
     cluster.assert_not_overcommitted()
@@ -73,7 +73,7 @@ def test_pods_that_a_rescale_is_about_to_delete_are_refused() -> None:
         "job ns/j is being suspended, to resume with other counts"
     }
     assert cluster.state.reservation_count() == 4
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.state.reservation_count() == 4
 
 
@@ -84,10 +84,10 @@ def test_room_is_reserved_for_a_rescale_for_ten_minutes_at_most() -> None:
     others = cluster.job("other", 1, 1)
     assert cluster.ask(others[0]).kept == ()
     cluster.now += 599.9
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.ask(others[0]).kept == ()
     cluster.now += 0.1
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.ask(others[0]).kept == ("a",)
     cluster.assert_not_overcommitted()
 
@@ -100,7 +100,7 @@ def test_what_a_job_may_return_to_is_reserved_while_its_target_does_not_fit() ->
     cluster.delete(*old)
     cluster.rescale("j", 1, 4, leaving=False, kept=Counts(1, 2))
     waiting = cluster.job("waiting", 1, 1)
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.ask(waiting[0]).kept == (), "three of the four are what it returns to"
     new = cluster.job("j", 1, 4)
     assert all(cluster.ask(name).kept == () for name in new), "a part of it is not placed"
@@ -127,7 +127,7 @@ def test_room_that_was_a_jobs_own_is_not_taken_by_one_that_grows() -> None:
     cluster.rescale("j", 1, 2, leaving=False)
     with cluster.state.locked():
         cluster.state.break_plan("uid-j")
-    cluster.planner.advance()
+    cluster.plan()
     assert [cluster.place(name) for name in cluster.job("j", 1, 2)] == ["a"] * 3
 
 
@@ -151,13 +151,13 @@ def test_an_old_pod_does_not_release_what_is_held_for_its_successor(
     cluster.spec("j", 1, 1)
     names = cluster.job("j", 1, 1)
     cluster.rescale("j", 1, 1, leaving=True)
-    cluster.planner.advance()
+    cluster.plan()
     assert cluster.state.reservation_count() == 2
     if not leaving:
         for name in names:
             cluster.change(cluster.pods[name], leaving=True)
         cluster.rescale("j", 1, 1, leaving=False)
-        cluster.planner.advance()
+        cluster.plan()
     held = cluster.state.reservations.ledger.of_job("uid-j")
     cluster.change(cluster.pods[names[1]], **change)
     assert cluster.state.reservations.ledger.of_job("uid-j") == held

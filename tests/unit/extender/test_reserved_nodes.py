@@ -27,7 +27,7 @@ def test_the_nodes_are_those_that_a_look_at_every_node_finds(seed: int) -> None:
         action = random.randrange(5)
         if action == 0:
             jobs.append(cluster.job(f"j{step}", 1, random.randint(1, 4), random.randint(1, 2)))
-            cluster.planner.advance()
+            cluster.plan()
         elif action == 1 and jobs:
             waiting = [name for name in random.choice(jobs) if cluster.pods[name].node is None]
             if waiting:

@@ -69,7 +69,6 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
       reservation-seconds: 0
       topology-labels: [zone, a b]
       leader-identity: true
-      access-log: "yes"
       threads: 3
     """
     with pytest.raises(SettingsError) as caught:
@@ -97,7 +96,6 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         "--leader-lease 'a/b/c': NAMESPACE/NAME, or nothing, is expected",
         "--node-selector 'pool': key=value,... is expected",
         "--placement 'nowhere': pack, spread or theorem1 is expected",
-        "extender.access-log 'yes': off, plain or json is expected",
         "--log-level 'loud': debug, info, warning or error is expected",
     ]
 

@@ -11,14 +11,14 @@ def ask_all(cluster: FakeCluster, names: list[str], offered: list[str]) -> list[
     answers = []
     for name in names:
         answers.append(cluster.ask(name, offered).kept)
-        cluster.planner.advance()
+        cluster.plan()
     return answers
 
 
 def test_no_pod_of_the_first_gang_is_answered_where_a_node_is_left_out() -> None:
     cluster = FakeCluster(NODES)
     names = cluster.job("j", 1, 5)
-    cluster.planner.advance()
+    cluster.plan()
     for _ in range(3):
         assert ask_all(cluster, names, ["a", "b"]) == [()] * 6
     assert cluster.planned_nodes() == {}
@@ -27,7 +27,7 @@ def test_no_pod_of_the_first_gang_is_answered_where_a_node_is_left_out() -> None
 def test_a_gang_is_answered_once_a_pod_of_each_shape_was_asked_about() -> None:
     cluster = FakeCluster(NODES)
     names = cluster.job("j", 1, 3)
-    cluster.planner.advance()
+    cluster.plan()
     ps, *workers = ask_all(cluster, names, ["a", "b"])
     assert ps == ()
     assert () not in workers

@@ -24,19 +24,6 @@ def test_pods_that_are_never_asked_about_hold_nothing_after_a_few_seconds() -> N
     assert held_seconds(cluster, "j", 1200) == UNASKED_SECONDS
 
 
-def test_a_namespace_with_an_unused_plan_is_planned_for_what_is_asked_about_alone() -> None:
-    cluster = FakeCluster({"a": 15})
-    cluster.job("j", 1, 14)
-    held_seconds(cluster, "j", 20)
-    first, *_ = cluster.job("next", 1, 14)
-    assert held_seconds(cluster, "next", 60) == 0
-    assert cluster.ask(first).kept == ("a",)
-    cluster.delete(*cluster.pods)
-    cluster.now += 600
-    cluster.job("later", 1, 14)
-    assert held_seconds(cluster, "later", 20) == UNASKED_SECONDS
-
-
 @pytest.mark.parametrize("every", [10, 70])
 def test_a_gang_that_is_never_bound_holds_a_share_of_the_time_that_vanishes(every: int) -> None:
     """kube-scheduler tries a pod again after 10 s at the latest, where it has no long queue."""

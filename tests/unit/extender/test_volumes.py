@@ -143,7 +143,7 @@ def test_a_gang_waits_for_its_claim_and_is_placed_where_the_volume_is() -> None:
     )
     cluster.handlers.volume(None, decode_volume(volume(zone="b")))
     cluster.handlers.claim(None, decode_claim(claim(annotations=BOUND, volumeName="v")))
-    cluster.planner.advance()
+    cluster.plan()
     placed = [cluster.place(f"j-worker-{at}") for at in range(4)]
     assert sorted(filter(None, placed)) == ["n2", "n2", "n3", "n3"]
 
