@@ -39,7 +39,7 @@ def _candidate(name: str, own: int, most: int, forecast: Forecast) -> Candidate:
         worker=ReplicaSpec(_GPU),
         bounds=bounds,
     )
-    return Candidate(job, forecast, running=True, objective=JobObjective(1.0, -1.5, 1.0))
+    return Candidate(job, forecast, running=True, objective=JobObjective(1.0, -1.5))
 
 
 def share(

@@ -17,12 +17,12 @@ from typing import Final
 import pytest
 
 from localcluster.testing.waiting import wait_until
-from tests.e2e.trainer.framework_processes import JOBS
 from tests.harness.pytorch import PYTORCH_IMAGE, pytorch_environment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 ROOT: Final = Path(__file__).parents[3]
+JOBS: Final = Path(__file__).parent / "jobs"
 _EXAMPLES: Final = 1280
 _BATCH: Final = 128
 
