@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 import pycurl  # type: ignore[import-untyped]  # has no types
+import urllib3
 
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import ErrorKind, KubeError, from_answer
@@ -61,13 +62,13 @@ class _Request:
     failure: str = ""
     code: int = 0
 
-    def prepare(self, curl: Any, url: str, headers: dict[str, str]) -> None:
+    def prepare(self, curl: Any, url: str, headers: urllib3.HTTPHeaderDict) -> None:
         """Set what differs from request to request."""
         curl.setopt(pycurl.URL, url)
         if self.body is None:
             curl.setopt(pycurl.HTTPGET, 1)
         else:
-            headers = {**headers, "Content-Type": "application/json"}
+            headers = headers | {"Content-Type": "application/json"}
             sent = io.BytesIO(self.body)
 
             def send(size: int) -> bytes | int:
@@ -142,7 +143,7 @@ class PodBinder:
 
     def _perform(self, requests: Sequence[_Request], failed: list[str] | None = None) -> None:
         """Carry out requests; what may concern all of them is noted in ``failed``."""
-        headers = {"Accept": "application/json", **self._access.headers(), "Expect": ""}
+        headers = self._access.headers() | {"Accept": "application/json", "Expect": ""}
         running: dict[Any, _Request] = {}
         for each in requests:
             curl = self._idle.pop() if self._idle else self._new_curl()

@@ -18,7 +18,7 @@ import yaml
 
 from optimus.kube.errors import ErrorKind, KubeError, NotLeading, classify, from_answer
 from optimus.kube.server_clock import ServerClock
-from optimus.kube.user_access import Access, user_access
+from optimus.kube.user_access import Access, impersonation, user_access
 from optimus.kube.write_guard import Guard, guard_writes
 
 if TYPE_CHECKING:  # half a second of imports: a person's commands do without it
@@ -126,7 +126,7 @@ class Client:
         return self.access.pool.urlopen(
             method,
             f"{self.access.address}{path}",
-            headers={"Accept": "application/json", **self.access.headers(), **(headers or {})},
+            headers=self.access.headers() | {"Accept": JSON, **(headers or {})},
             timeout=urllib3.Timeout(connect=seconds[0], read=seconds[1]),
             retries=False,
             redirect=False,
@@ -251,12 +251,15 @@ def _library_access(
     configuration.keep_alive = True
     configuration.connection_pool_maxsize = _CONNECTIONS
     configuration.retries = False
+    user: Mapping[str, Any] = {}
     try:
-        token_file = (
-            _configure_pod(configuration, service_account)
-            if _is_pod(kubeconfig, context)
-            else _configure_user(configuration, _path_of_user(kubeconfig), context)
-        )
+        if _is_pod(kubeconfig, context):
+            token_file: Path | None = _configure_pod(configuration, service_account)
+        else:
+            path = _path_of_user(kubeconfig)
+            user = _configure_user(configuration, path, context)
+            token_file = _token_file(path, user)
+        acting_as = impersonation(user)
     except (
         ConfigException,
         OSError,
@@ -278,10 +281,11 @@ def _library_access(
     library = api.ApiClient(configuration)
     library.user_agent = user_agent
 
-    def headers() -> Mapping[str, str]:
+    def headers() -> urllib3.HTTPHeaderDict:
         """The headers with the token as it is now."""
         token = configuration.get_api_key_with_prefix("BearerToken", "authorization")
-        return library.default_headers | ({} if token is None else {"authorization": token})
+        known = {} if token is None else {"authorization": token}
+        return acting_as | library.default_headers | known
 
     pool = library.rest_client.pool_manager
     return Access(configuration.host, pool, headers, lambda: library)
@@ -298,24 +302,26 @@ def _configure_pod(configuration: "api.Configuration", service_account: Path) ->
 
 def _configure_user(
     configuration: "api.Configuration", path: Path, context: str | None
-) -> Path | None:
-    """Fill in the configuration; returns the file whose token may change, if there is one."""
+) -> Mapping[str, Any]:
+    """Fill in the configuration; returns the entry of the user, of which the library ignores a
+    part."""
     from kubernetes import config
+    from kubernetes.config.kube_config import KubeConfigMerger
 
     load: Callable[..., None] = config.load_kube_config
     load(str(path), context=context, client_configuration=configuration, persist_config=False)
-    # Several files in KUBECONFIG are a person's, who has no token that is replaced behind the
-    # program's back.
-    return _token_file(path, context) if path.is_file() else None
+    merge: Callable[..., Any] = KubeConfigMerger
+    document = merge(str(path)).config.value
+    contexts = {each["name"]: each.value["context"] for each in document["contexts"]}
+    users = {each["name"]: each.value["user"] for each in document["users"]}
+    named = contexts[context or document["current-context"]].get("user")
+    return users.get(named) or {}
 
 
-def _token_file(kubeconfig: Path, named_context: str | None) -> Path | None:
-    # The library reads a tokenFile once; tokens of ServiceAccounts are replaced every hour.
-    document = yaml.safe_load(kubeconfig.read_text())
-    contexts = {entry["name"]: entry["context"] for entry in document.get("contexts") or ()}
-    users = {entry["name"]: entry["user"] or {} for entry in document.get("users") or ()}
-    context: Mapping[str, str] = contexts.get(named_context or document.get("current-context"), {})
-    named = users.get(context.get("user"), {}).get("tokenFile")
+def _token_file(kubeconfig: Path, user: Mapping[str, Any]) -> Path | None:
+    # The library reads a tokenFile once; tokens of ServiceAccounts are replaced every hour. Several
+    # files in KUBECONFIG are a person's, who has none that is replaced behind the program's back.
+    named = user.get("tokenFile") if kubeconfig.is_file() else None
     return kubeconfig.parent / named if named else None
 
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
 
 import urllib3
 import yaml
@@ -23,7 +24,7 @@ _CLUSTER: Final = frozenset(
 _USER: Final = frozenset(
     {
         *("client-certificate", "client-certificate-data", "client-key", "client-key-data"),
-        *("token", "tokenFile"),
+        *("token", "tokenFile", "as", "as-uid", "as-groups", "as-user-extra"),
     }
 )
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
@@ -36,7 +37,7 @@ class Access(NamedTuple):
 
     address: str
     pool: urllib3.PoolManager
-    headers: Callable[[], Mapping[str, str]]
+    headers: Callable[[], urllib3.HTTPHeaderDict]
     """The headers of every request; the token may change."""
     library: "Callable[[], api.ApiClient]"
 
@@ -59,6 +60,20 @@ def user_access(path: Path, context: str | None, user_agent: str) -> Access | No
         return None
 
 
+def impersonation(user: Mapping[str, Any]) -> urllib3.HTTPHeaderDict:
+    """The headers by which a kubeconfig's user acts as another one; one for each group."""
+    headers = urllib3.HTTPHeaderDict()
+    for name, key in (("User", "as"), ("Uid", "as-uid")):
+        if value := user.get(key):
+            headers.add(f"Impersonate-{name}", str(value))
+    for group in user.get("as-groups") or ():
+        headers.add("Impersonate-Group", str(group))
+    for key, values in (user.get("as-user-extra") or {}).items():
+        for value in values:
+            headers.add(f"Impersonate-Extra-{quote(key, safe='')}", str(value))
+    return headers
+
+
 def _entry(document: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
     (found,) = (each[kind] for each in document[f"{kind}s"] if each["name"] == name)
     return dict(found or {})
@@ -73,7 +88,7 @@ def _access(
         options["ssl_context"] = _context(folder, cluster, user)
         name = cluster.get("tls-server-name")
         options |= {"server_hostname": name, "assert_hostname": name} if name else {}
-    headers = {"User-Agent": user_agent}
+    headers = impersonation(user) | {"User-Agent": user_agent}
     if "token" in user or "tokenFile" in user:
         token = user.get("token") or (folder / user["tokenFile"]).read_text().strip()
         headers["authorization"] = f"Bearer {token}"

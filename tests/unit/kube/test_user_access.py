@@ -45,7 +45,9 @@ def server(authority: trustme.CA) -> Iterator[HTTPServer]:
 
         def answer(request: Request) -> Response:
             asked = {"token": request.headers.get("authorization"), "path": request.full_path}
-            return Response(json.dumps(asked | {"agent": request.headers["User-Agent"]}))
+            acting = {name: value for name, value in request.headers if name.startswith("Imp")}
+            agent = request.headers["User-Agent"]
+            return Response(json.dumps(asked | {"agent": agent, "as": acting}))
 
         found.expect_request("/api").respond_with_handler(answer)
         yield found
@@ -98,10 +100,32 @@ def test_the_server_is_asked_as_the_kubeconfig_says(
 ) -> None:
     path = kubeconfig(user=user)
     assert user_access(path, None, "agent") is not None
-    assert asked(path) == {"token": token, "path": "/api?a=b+c", "agent": "optimus-test"}
+    assert asked(path) == {"token": token, "path": "/api?a=b+c", "agent": "optimus-test", "as": {}}
     library = connect(path, user_agent="optimus-test")
     assert json.loads(library.get("ask", "/api", [("a", "b c")]))["token"] == token
     library.close()
+
+
+@pytest.mark.parametrize("by_library", [False, True])
+def test_another_user_is_acted_as_with_every_group(
+    kubeconfig: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_library: bool
+) -> None:
+    others = {"as-uid": "7", "as-groups": ["g", "h"], "as-user-extra": {"a/b": ["x", "y"]}}
+    path = kubeconfig(user={"as": "you", **others})
+    if by_library:
+        second = tmp_path / "second"
+        second.write_text("{}")
+        monkeypatch.setenv("KUBECONFIG", f"{path}:{second}")
+    client = connect_user(None if by_library else path, None, user_agent="optimus-test")
+    expected = {
+        "Impersonate-User": "you",
+        "Impersonate-Uid": "7",
+        # This server joins the values of repeated headers by a comma without a blank.
+        "Impersonate-Group": "g,h",
+        "Impersonate-Extra-A%2Fb": "x,y",
+    }
+    assert json.loads(client.get("ask", "/api"))["as"] == expected
+    client.close()
 
 
 def test_data_within_the_kubeconfig_stand_for_files(
@@ -127,7 +151,6 @@ def test_a_server_of_another_authority_is_not_believed(kubeconfig: Written, tmp_
     {
         "a plugin": (None, {"exec": {"command": "aws"}}),
         "a password": (None, {"username": "me", "password": "p"}),
-        "another user": (None, {"as": "you"}),
         "a proxy": ({"server": "https://127.0.0.1:1", "proxy-url": "http://127.0.0.1:2"}, None),
         "no server": ({}, None),
         "no verification": (
