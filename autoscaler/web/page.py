@@ -5,8 +5,11 @@ Events on a job alone are read from the API server, within the limits of ``Store
 Events are data of others: they are sent as JSON alone, and the headers below let a browser run no
 script and load nothing but this server's own files."""
 
+import ipaddress
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 from flask import Flask, Response, abort, request
@@ -57,6 +60,13 @@ def create_page(feed: PageFeed, settings: DecisionSettings, source: BoundedSourc
     app = Flask(__name__, static_folder="assets", static_url_path="/assets")
     api = _Api(feed, Details(settings), StoredEvents(source))
 
+    @app.before_request
+    def refuse_other_hosts() -> Response | None:
+        if not _is_rebound(request.remote_addr or "", request.host):
+            return None
+        text = "Over loopback the page is answered as localhost or an IP address alone.\n"
+        return Response(text, status=403, content_type="text/plain")
+
     @app.after_request
     def protect(response: Response) -> Response:
         response.headers.update(HEADERS)
@@ -75,6 +85,20 @@ def create_page(feed: PageFeed, settings: DecisionSettings, source: BoundedSourc
     app.get("/api/what-if/<namespace>/<name>")(api.what_if)
     app.get("/api/nodes")(api.nodes)
     return app
+
+
+def _is_rebound(remote: str, host: str) -> bool:
+    """A site's own name was made to lead here (DNS rebinding): a browser lets it read answers."""
+    client = ipaddress.ip_address(remote)
+    if not (getattr(client, "ipv4_mapped", None) or client).is_loopback:
+        return False
+    with suppress(ValueError):
+        name = urlsplit(f"//{host}").hostname or ""
+        if name == "localhost" or name.endswith(".localhost"):
+            return False
+        ipaddress.ip_address(name)
+        return False
+    return True
 
 
 class _Api:

@@ -21,6 +21,7 @@ from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Role
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
+from tests.cases import cases
 from tests.unit.autoscaler.web.sample_cluster import AT, HOSTILE, SampleCluster, sample_display
 
 ASSETS = Path(autoscaler.web.__file__).parent / "assets"
@@ -59,6 +60,33 @@ def test_every_answer_forbids_scripts_of_others(client: FlaskClient, path: str) 
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
+
+
+@cases(
+    ("remote", "host", "status"),
+    {
+        "a name of another site": ("127.0.0.1", "evil.example:8090", 403),
+        "over IPv6": ("::1", "evil.example", 403),
+        "over mapped IPv4": ("::ffff:127.0.0.1", "evil.example", 403),
+        "a name that begins alike": ("127.0.0.1", "localhost.evil.example", 403),
+        "no address": ("127.0.0.1", "[evil.example", 403),
+        "localhost": ("127.0.0.1", "localhost:8090", 200),
+        "a loopback name": ("127.0.0.1", "optimus.localhost:8090", 200),
+        "an address": ("127.0.0.1", "127.0.0.1:8090", 200),
+        "an address of IPv6": ("::1", "[::1]:8090", 200),
+        "through a Service": ("10.0.0.7", "optimus-page.example", 200),
+    },
+)
+def test_another_site_cannot_reach_a_forwarded_port(
+    client: FlaskClient, remote: str, host: str, status: int
+) -> None:
+    sent = {"REMOTE_ADDR": remote, "HTTP_HOST": host}
+    for path in ("/", "/api/overview"):
+        assert client.get(path, environ_overrides=sent, buffered=True).status_code == status
+    if status == 403:
+        answer = client.get("/api/stream", environ_overrides=sent)
+        assert (answer.status_code, answer.text.count(".")) == (403, 1)
+        assert answer.headers["X-Frame-Options"] == "DENY"
 
 
 def test_nothing_can_be_written(client: FlaskClient) -> None:
