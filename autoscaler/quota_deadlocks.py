@@ -22,6 +22,7 @@ from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.interval.victims import choose_victims
 from optimus.jobs import NO_COUNTS, RescaleRule
+from optimus.kube.contract import NOT_CREATED
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.quotas import Quota, format_amount
@@ -84,7 +85,7 @@ class _PartialGang:
     def text(self, jobs: Iterable[TrainingJob]) -> str:
         """Return why its pods are missing; ``jobs`` are all of the cluster."""
         missing = self.size - self.staying
-        what = f"{missing} of its {self.size} pods cannot be created"
+        what = f"{missing} of its {self.size} {NOT_CREATED}"
         refused = self.refused_by
         if refused is None:
             return (

@@ -7,7 +7,7 @@ import msgspec
 from autoscaler.web.copies import JobCopy
 from optimus.interval import Action
 from optimus.jobs import Job
-from optimus.kube.contract import Phase
+from optimus.kube.contract import NOT_CREATED, Phase
 from optimus.kube.errors import Malformed
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.profiles import ConditionType, Truth
@@ -253,7 +253,8 @@ def _end(copy: JobCopy, remaining: TimeLeft | None, decided_at: float | None) ->
 
 def _wait_of(copy: JobCopy) -> Waits | None:
     """Return why the job waits; ``None`` where it does not."""
-    if copy.wait is not None:
+    reason = copy.status.reason if copy.status.phase is Phase.WAITING else ""
+    if copy.wait is not None and NOT_CREATED not in reason:
         wait = copy.wait
         named = [_shown_job(each) for each in wait.ahead[:_MOST_AHEAD]]
         more = wait.jobs_ahead - len(named)
@@ -261,7 +262,6 @@ def _wait_of(copy: JobCopy) -> Waits | None:
         expected = instant(wait.expected_at) if wait.awaits else None
         awaits = wait.awaits[:_LONGEST]
         return Waits(wait.text[:_LONGEST], behind[:_LONGEST], expected, awaits, wait.never)
-    reason = copy.status.reason if copy.status.phase is Phase.WAITING else ""
     return Waits(reason[:_LONGEST]) if reason else None
 
 

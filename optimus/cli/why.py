@@ -163,7 +163,8 @@ def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explan
     state, headline, advice = _diagnosis(facts, pods, waits, roles)
     since = max((wait.created_at for wait in waits), default=None)
     waited = None if since is None else max(facts.now - since, 0.0)
-    lines = [*_lines(facts, waits, waited), *_queue_lines(queue, facts.now)]
+    is_refused = state == "incomplete" and bool(_refused(facts))
+    lines = [*_lines(facts, [] if is_refused else waits, waited), *_queue_lines(queue, facts.now)]
     return Explanation(
         job=f"{facts.job.submitted_kind} {facts.job.key}",
         state=state,
@@ -216,7 +217,8 @@ def _diagnosis(
     if failure is not None:
         return "failing", f"fails: {failure}", _advice_on_failure(facts, str(failure), failure.pod)
     if len(pods) < expected:
-        headline = f"is not whole: {expected - len(pods)} of {expected} pods do not exist"
+        missing = f"{expected - len(pods)} of {expected} pods do not exist"
+        headline = f"is not whole: {_refused(facts) or missing}"
         return "incomplete", headline, _advice_on_missing(facts)
     gates = sorted({gate for wait in waits for gate in wait.gates})
     if gates:
@@ -367,6 +369,17 @@ def _advice_on_wait(event: "EventFacts", pod: str, namespace: str) -> list[str]:
         ),
         "a PriorityClass in the pod templates puts it before jobs of a lower priority",
     ]
+
+
+def _refused(facts: "JobFacts") -> str:
+    """Return what keeps its pods from being created, as the autoscaler says: by the profile, or of
+    a job without one by its newest Event."""
+    from optimus.kube.contract import NOT_CREATED
+
+    if facts.profile is not None:
+        return facts.profile.reason if NOT_CREATED in facts.profile.reason else ""
+    said = [each.message for each in facts.events if each.reason == "PodsNotCreated"]
+    return said[-1] if said else ""
 
 
 def _operator(facts: "JobFacts") -> str:

@@ -86,6 +86,9 @@ RESCALING: Final = frozenset({Phase.SUSPENDING, Phase.RESIZING, Phase.STARTING})
 WAITING_EVENT: Final = "Waiting"
 """The reason of the extender's Event that says why a gang waits for nodes."""
 
+NOT_CREATED: Final = "pods cannot be created"
+"""A profile's reason with these words tells what refuses pods of its job, such as a quota."""
+
 WAIT_ANNOTATION: Final = "optimus.dl/wait"
 """The annotation on that Event that says the same as values
 (``optimus.kube.waiting_events.Wait``)."""

@@ -119,9 +119,9 @@ export function jobView(namespace, name) {
       h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.needs || found.reason || found.leftAlone || (isUnmanaged(row) ? placedOnly(row) : "nothing was decided yet")),
       row.deadlineAt && !hasEnded(row) && deadline(row, found)));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
-    boxes.model.hidden = isUnknown(found);
+    boxes.model.hidden = !found.speed?.speed.length && !found.speed?.samples.length;
     boxes.timeline.hidden = !found.counts.length && !found.rescales.length;
-    boxes.middle.className = isUnknown(found) ? "" : "columns even";
+    boxes.middle.className = boxes.model.hidden ? "" : "columns even";
     boxes.curves.hidden = isUnknown(found) && !hasEnded(row);
     boxes.placement.hidden = !found.places.length;
     boxes.decided.hidden = !found.decisions.length;
@@ -199,7 +199,7 @@ export function jobView(namespace, name) {
       const title = chart.name === "loss" ? "Loss" : chart.name;
       const positive = chart.value.length > 0 && Math.min(...chart.value, chart.goal ?? 1) > 0;
       const scale = positive && h("button", { type: "button", class: "filter", "aria-pressed": String(logarithmic), onclick: () => { logarithmic = !logarithmic; shownCurve = ""; redraw(boxes.curves, () => curves(detail)); } }, "Log scale");
-      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}`, actions: scale }, chart.k.length && box, note), box, chart];
+      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}`, actions: scale }, chart.k.length > 0 && box, note), box, chart];
     });
     replace(boxes.curves, h("div", { class: drawn.length > 1 ? "columns even" : "" }, drawn.map(([each]) => each)));
     sweep();
@@ -208,9 +208,7 @@ export function jobView(namespace, name) {
 
   function speed(found) {
     const chart = found.speed;
-    if (!chart || (!chart.speed.length && !chart.samples.length)) {
-      return replace(boxes.speed);
-    }
+    if (boxes.model.hidden) return replace(boxes.speed);
     const kept = boxes.speed.querySelector("[aria-pressed=true]")?.dataset.what ?? "speed";
     const holder = h("div", {});
     const pick = (what) => {

@@ -182,6 +182,18 @@ def test_an_ended_job_of_which_nothing_is_known_is_one_sentence(
         assert panel not in shown, panel
 
 
+def test_a_job_that_has_not_trained_has_no_chart_and_no_empty_column(browser: Browser) -> None:
+    with served(SampleCluster(4, untrained=True)) as page:
+        go(browser, page, "#/jobs/team-a/untrained", ".facts")
+        panels = "[...document.querySelectorAll('.panel')].map((e) => [e.innerText, e.offsetWidth])"
+        shown = browser.value(panels)
+        (curve,) = (each for each in shown if each[0].startswith("Loss over epochs"))
+        (placement,) = (each for each in shown if each[0].startswith("Placement"))
+        assert curve[0].splitlines()[-1] == "its log has shown no losses yet"
+        assert "0" not in curve[0].splitlines()
+        assert placement[1] == curve[1]
+
+
 @pytest.fixture(scope="module")
 def others() -> Iterator[ServedPage]:
     with served(SampleCluster(4, others=True)) as found:

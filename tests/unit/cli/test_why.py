@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +288,22 @@ def test_pods_that_may_not_be_read_are_not_said_to_be_missing() -> None:
     assert (found.state, found.roles, found.advice) == ("unknown", [], [])
     assert "do not exist" not in found.text()
     assert "incomplete  you may not list pods in namespace ns" in found.text()
+
+
+@pytest.mark.parametrize("is_managed", [True, False])
+def test_the_quota_that_refuses_pods_is_named_first(is_managed: bool) -> None:
+    quota = "2 of its 6 pods cannot be created: it needs 6 of pods, quota q allows 4"
+    profile = {
+        "metadata": {"name": "j", "uid": "p", "namespace": "ns"},
+        "spec": {"jobRef": {"kind": "TFJob", "name": "j", "uid": "u"}},
+        "status": {"phase": "Waiting", "reason": quota},
+    }
+    waits = event("Waiting", "waits for 2 of 6 pods that do not exist: worker-2, worker-3")
+    refused = event("PodsNotCreated", quota, "Warning")
+    server = Server(pods=gang()[:4], events=[waits] if is_managed else [waits, refused])
+    found = explained(replace(server, profile=profile if is_managed else None))
+    assert (found.state, found.headline) == ("incomplete", f"is not whole: {quota}")
+    assert "do not exist" not in found.text()
 
 
 def test_the_profile_and_other_warnings_are_shown() -> None:

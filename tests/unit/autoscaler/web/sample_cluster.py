@@ -148,6 +148,9 @@ class SampleCluster:
     others: bool = False
     """With jobs that are only placed, without PSs, and jobs that have ended."""
 
+    untrained: bool = False
+    """With a job of which nothing is known yet: a pod of it cannot be created."""
+
     _copies: dict[str, JobCopy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -169,6 +172,14 @@ class SampleCluster:
             self._copies[copy.uid] = copy
         if self.others:
             self._add_others()
+        if self.untrained:
+            job = job_of(9_000, 0, key=JobKey("team-a", "untrained"))
+            reason = "1 of its 3 pods cannot be created: it needs 3 of pods, quota q allows 2"
+            status = ProfileStatus(phase=Phase.WAITING, reason=reason, goal="loss 0.15")
+            found = JobCopy(job.key, job.uid, job.kind, job.created_at, job, status)
+            pods = (self._pod(job, Role.PS, 0, None),)
+            found = found._replace(pods=pods, progress=TrainingProgress(), forecast=NOT_MADE)
+            self._copies[job.uid] = found
         if self.hostile:
             self._add_hostile()
         if self.extreme:

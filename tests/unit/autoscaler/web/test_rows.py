@@ -47,6 +47,15 @@ def test_a_row_says_for_whom_its_job_waits_and_until_when(wait: Wait, shown: Wai
     assert row_of(copy._replace(wait=wait)).waits == shown
 
 
+def test_the_quota_that_refuses_pods_is_said_before_that_they_do_not_exist() -> None:
+    quota = "1 of its 3 pods cannot be created: it needs 3 of pods, quota q allows 2"
+    found = needs(
+        status={"phase": Phase.WAITING, "reason": quota},
+        wait=Wait(text="waits for 1 of 3 pods that do not exist: worker-1"),
+    )
+    assert found[1] == quota
+
+
 def test_a_job_is_shown_as_the_kind_that_its_user_knows() -> None:
     copy = SampleCluster(4).copy().jobs["uid-0"]._replace(kind="JobSet")
     assert row_of(copy).kind == "JobSet"
