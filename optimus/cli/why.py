@@ -161,6 +161,8 @@ def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explan
     waits = [each for each in pods if each.node is None]
     roles = _roles(facts, pods)
     state, headline, advice = _diagnosis(facts, pods, waits, roles)
+    if state == "running":
+        facts = replace(facts, events=_since_start(facts, pods))
     since = max((wait.created_at for wait in waits), default=None)
     waited = None if since is None else max(facts.now - since, 0.0)
     is_refused = state == "incomplete" and bool(_refused(facts))
@@ -183,6 +185,12 @@ def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explan
         waited_seconds=None if waited is None else round(waited, 1),
         queue=queue,
     )
+
+
+def _since_start(facts: "JobFacts", pods: Sequence["Pod"]) -> "tuple[EventFacts, ...]":
+    """The Events younger than the last start of its pods: what went before kept it from running."""
+    began = max((pod.container.started_at or 0.0 for pod in pods), default=0.0)
+    return tuple(each for each in facts.events if (_instant(each.last_at) or 0.0) >= began)
 
 
 def _roles(facts: "JobFacts", pods: Sequence["Pod"]) -> list[tuple[str, int, int, int, int]]:

@@ -318,6 +318,28 @@ def test_the_profile_and_other_warnings_are_shown() -> None:
     assert "warning     j: LogNotUnderstood: no loss" in text
 
 
+@cases(
+    ("started", "restarts", "shown"),
+    {
+        "before its last start": ("2026-01-01T00:04:00Z", 0, False),
+        "since": ("2026-01-01T00:02:00Z", 0, True),
+        "since, and a container was restarted later": ("2026-01-01T00:04:00Z", 1, True),
+    },
+)
+def test_a_running_job_is_told_of_what_happened_since_its_last_start(
+    started: str, restarts: int, shown: bool
+) -> None:
+    pods = gang(node="a", phase="Running")
+    state = {"running": {"startedAt": started}}
+    pods[0]["status"]["startTime"] = "2026-01-01T00:02:00Z"
+    pods[0]["status"]["containerStatuses"] = [
+        {"name": "tensorflow", "restartCount": restarts, "state": state}
+    ]
+    old = event("Unschedulable", "no node holds it", "Warning")
+    found = explained(Server(pods=pods, events=[old]))
+    assert (found.state, "no node holds it" in found.text()) == ("running", shown)
+
+
 def test_the_extender_adds_the_place_in_the_queue() -> None:
     answer = {
         "leads": True,
