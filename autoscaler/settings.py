@@ -85,8 +85,7 @@ class AutoscalerConfig:
     rescale_spacing_seconds: float = 300.0
     """Least seconds between two rescales of one job (cooldown): half an interval, so that two early
     intervals do not restart a job twice. While it has trained for less than 10 minutes, 60 at most,
-    or what a rescale of it takes. Until then it changes only to release capacity to a namespace
-    that holds less."""
+    or what a rescale of it takes. Until then it only gives back what it has borrowed."""
 
     moves_per_hour: int = 5
     """Rescales within an hour after which a job does not grow: five restarts of a minute are a

@@ -270,7 +270,7 @@ def _choices(
         item,
         column("utility"),
         cost.astype(np.float64),
-        np.maximum(demands.available - demands.reserve, cost[first].sum(axis=0)).astype(np.float64),
+        np.maximum(demands.available, cost[first].sum(axis=0)).astype(np.float64),
         required,
         np.zeros(len(rows), dtype=np.int64) if quotas is None else quotas.row[rows],
         own_cost.astype(np.float64),

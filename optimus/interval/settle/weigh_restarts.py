@@ -59,7 +59,7 @@ def settle(undecided: Undecided) -> Settled:
     if config.fairness is not None:
         jobs = [each.with_objective(config.fairness) for each in jobs]
     # 1. Share
-    shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
+    shares = [share_pool(pool, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     # 2. and 3. Fit and settle, waiting jobs first
     loan = _loan(undecided, shares, answer)
