@@ -296,8 +296,7 @@ class Classified:
         """The job with its objective, where the policy chooses its counts."""
         if self.candidate is None:
             return self
-        weight = fairness.of_namespace(self.job.key.namespace) * fairness.of_class(self.job)
-        objective = JobObjective(weight, fairness.alpha)
+        objective = JobObjective(fairness.of_class(self.job), fairness.alpha)
         return replace(self, candidate=replace(self.candidate, objective=objective))
 
     def price_of(self, counts: Counts) -> float:

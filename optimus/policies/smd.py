@@ -10,7 +10,7 @@ The utility of job j that ends at the time T is
 
     u(T) = g_j / (1 + exp(s (T - D_j) / (D_j - A_j)))
 
-with its weight g_j (of its namespace and PriorityClass), its arrival A_j, and its deadline D_j:
+with its weight g_j (of its PriorityClass), its arrival A_j, and its deadline D_j:
 ``finish-by``, else a multiple of its time at the counts with which it was first seen. A thousandth
 of the weight is for being fast, which counts for late jobs, too: nothing is left idle. Running jobs
 are always chosen: only waiting jobs are refused. One that is due and of which no counts have a

@@ -97,10 +97,11 @@ def test_a_heavier_job_gets_more_of_the_policy() -> None:
 
 
 def test_a_weight_moves_capacity_between_running_jobs_where_it_is_worth_the_restarts() -> None:
-    heavy, light = in_namespace("heavy", "h"), in_namespace("light", "l", counts=(3, 5))
+    heavy = in_namespace("heavy", "h", priority_class="high")
+    light = in_namespace("light", "l", counts=(3, 5))
     placed = [(heavy, ["node-00"] * 2), (light, ["node-00"] * 2 + ["node-01"] * 6)]
     known = {"heavy": steps(1000), "light": steps(1000)}
-    weights = Fairness(0.0, {"h": 20.0})
+    weights = Fairness(0.0, {"high": 20.0})
     cluster = nodes(2, 6)
 
     def heavy_gets(fairness: Fairness | None) -> tuple[int, Action]:

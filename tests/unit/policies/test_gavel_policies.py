@@ -187,17 +187,9 @@ class TestHierarchical:
     def test_what_a_job_cannot_use_goes_to_the_others(self) -> None:
         """Weights 3, 1, 1, 1 on four nodes: 1, 1/3, 1/3, 1/3 first, then 1 each."""
         weights = np.array([3.0, 1.0, 1.0, 1.0])
-        asked = shares_problem(
-            [[1]] * 4,
-            [[4]],
-            namespaces=tuple("abcd"),
-            namespace_weights=weights,
-            weights=weights,
-        )
+        asked = shares_problem([[1]] * 4, [[4]], weights=weights)
         assert GavelHierarchicalPolicy().shares(asked) == near([1], [1], [1], [1])
-        two = shares_problem(
-            [[1]] * 4, [[2]], namespaces=tuple("abcd"), namespace_weights=weights, weights=weights
-        )
+        two = shares_problem([[1]] * 4, [[2]], weights=weights)
         shares = GavelHierarchicalPolicy().shares(two)
         assert shares == near([1], [1 / 3], [1 / 3], [1 / 3])
 
