@@ -168,7 +168,7 @@ class Inspector:
                 closing_before.append(plan)
             elif self._backfill.may_close(each.uid):
                 gang = each.queued.observed.gang
-                closed = {node for plan in closing_before if plan.closes for node in plan.nodes}
+                closed = {node for plan in closing_before for node in plan.nodes}
                 plan = self._backfill.future_plan(gang, closed, now, self._planner)
                 fits = plan is not None or (
                     bool(closed)
@@ -304,7 +304,7 @@ def _expectation(plan: FuturePlan | None, context: _Context) -> Expectation | No
     return Expectation(
         at=format_second(plan.begins_at) if is_known else None,
         awaits=str(plan.awaited) if plan.awaited is not None and plan.awaited.name else "",
-        nodes=tuple(sorted(plan.nodes)),
+        nodes=tuple(sorted(plan.amounts)),
     )
 
 

@@ -93,12 +93,12 @@ class FuturePlan:
     """Whether all jobs that it waits for have a forecast; otherwise it may begin any time later."""
 
     closes: bool = True
-    """Whether its nodes are closed for the gangs behind it."""
+    """Whether the gang closes nodes until then."""
 
     @property
     def nodes(self) -> Collection[str]:
-        """The nodes on which it will be placed."""
-        return self.amounts.keys()
+        """The nodes that are closed for the gangs behind it."""
+        return self.amounts.keys() if self.closes else ()
 
 
 class _JobEnding(NamedTuple):
@@ -202,7 +202,7 @@ class Backfill:
         if known is not None and known.gang != gang:
             known = None
         plan = None if known is None else known.plan
-        passes = plan is None or not any(node in closed for node in plan.nodes)
+        passes = plan is None or not any(node in closed for node in plan.amounts)
         if known is not None and passes and self._is_fresh(known.read_at):
             return plan
         future = self._read(now, reader, again=known is None)

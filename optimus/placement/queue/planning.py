@@ -281,9 +281,8 @@ class _Walk:
 
     def close(self, plan: FuturePlan) -> None:
         """Keep nodes for a gang, against those behind it."""
-        if plan.closes:
-            self._begins |= dict.fromkeys(plan.nodes, plan.begins_at)
-            self.closed = frozenset(self._begins)
+        self._begins |= dict.fromkeys(plan.nodes, plan.begins_at)
+        self.closed = frozenset(self._begins)
 
     def closed_for(self, queued: QueueEntry) -> frozenset[str]:
         """The nodes that are closed for a gang: not those where it ends before they are needed."""

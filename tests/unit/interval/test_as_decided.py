@@ -16,7 +16,6 @@ from optimus.allocation import (
     PolicyMemory,
     PolicyTraits,
 )
-from optimus.allocation.fairness import Fairness
 from optimus.allocation.policy import (
     ClusterAllocation,
     ClusterProblem,
@@ -83,7 +82,6 @@ class Round:
     history: dict[str, JobHistory] = field(default_factory=dict)
     may_pause: bool = True
     at: float = AT
-    fairness: Fairness = field(default_factory=Fairness)
 
     def plan(self) -> IntervalPlan:
         pods = [pod for each, where in self.jobs if where for pod in bind(each, where)]
@@ -95,7 +93,7 @@ class Round:
             may_pause=self.may_pause,
         )
         strategies = Strategies(self.policy, Theorem1(), KnownForecasts(self.known))
-        return plan_interval("i7", inputs, strategies, IntervalConfig(fairness=self.fairness))
+        return plan_interval("i7", inputs, strategies, IntervalConfig())
 
     def decisions(self) -> dict[str, Decision]:
         return {each.key.name: each for each in self.plan().decisions}

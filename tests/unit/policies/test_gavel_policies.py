@@ -190,8 +190,7 @@ class TestHierarchical:
         asked = shares_problem([[1]] * 4, [[4]], weights=weights)
         assert GavelHierarchicalPolicy().shares(asked) == near([1], [1], [1], [1])
         two = shares_problem([[1]] * 4, [[2]], weights=weights)
-        shares = GavelHierarchicalPolicy().shares(two)
-        assert shares == near([1], [1 / 3], [1 / 3], [1 / 3])
+        assert GavelHierarchicalPolicy().shares(two) == near([1], [1 / 3], [1 / 3], [1 / 3])
 
     def test_it_goes_to_the_same_namespace_first(self) -> None:
         """One of b's jobs runs on the small kind alone, which has little; the other gets the rest

@@ -10,16 +10,14 @@ from optimus.simulator.presets import preset
 from tests.unit.simulator.workloads import JobParameters, job, nodes, workload
 
 
-class Flat:
-    """A step per second, whatever the counts."""
-
+class SameSpeed:
     def steps_per_second(self, _servers: Sequence[Counts], _: Sequence[float] = (), /) -> float:
         return 1.0
 
 
 def test_a_job_that_is_no_faster_with_more_ends_within_twice_its_own_counts() -> None:
     parameters = JobParameters(0.0, 36, goal=TargetEpochs(36), noise=0.02, steps_per_epoch=100)
-    flat = replace(job("flat", parameters), speed=Flat(), most_epochs=36)
+    flat = replace(job("flat", parameters), speed=SameSpeed(), most_epochs=36)
     seen = list[tuple[float, Counts]]()
 
     def watch(cluster: SimulatedCluster) -> None:
