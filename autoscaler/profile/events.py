@@ -384,10 +384,6 @@ _OF_RESCALES: Final[dict[Notice, tuple[str, str]]] = {
             "{record.return_counts}, and {record.target} are not used again"
         ),
     ),
-    Notice.WORKERS_DO_NOT_END: (
-        "PodsDoNotEnd",
-        f"for {{told.seconds:.0f}} s waiting for the end of {{told.detail}}: {_LOST_NODES}",
-    ),
     Notice.UNWANTED: ("RescaleEnded", "{told.detail}: returning to {record.return_counts}"),
     Notice.NOT_STORED: (
         "ProfileNotWritable",
