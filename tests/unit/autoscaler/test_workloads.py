@@ -296,6 +296,7 @@ def test_a_namespace_has_a_maximum_number_of_names() -> None:
     assert "w118" in left
     second = cluster.submit(a_job("second"))
     harness.run(60)
+    harness.run_until("second", "Training", "Profiling")
     end(cluster, second)
     harness.run(1)
     assert KEY in cluster.workloads.objects
