@@ -8,9 +8,8 @@
    once, by steps 2 to 5.
 6. VERIFY: wait until they train. If a container ends with an error, roll back in the same way.
 
-A roll-back goes to counts that fit now, beside what others were promised: of each role at
-most the smaller number of before and after, where the target was not placed, else at most the
-counts before.
+A roll-back goes to counts that fit now, beside what others were promised: of each role at most the
+smaller number of before and after, where the target was not placed, else at most the counts before.
 
 Each step is stored in the profile before it is acted on and everything else is observed again, so
 a new leader can continue from the record, also after a crash between any two API calls. The

@@ -129,7 +129,6 @@ def test_a_rescale_by_the_autoscaler_is_no_such_change(
     cluster.submit(job)
     harness.run(60)
     assert job.runs > 1
-    assert len(cluster.decoded()[2]) == sum(job.counts)
     samples = harness.state().progress(cluster.at).samples
     assert {each.counts for each in samples} >= {Counts(1, 2), job.counts}
-    assert not {"ReplicasChanged", "TakenBack"} & {*cluster.reasons("a")}
+    assert not {"ReplicasChanged", "HalfPlaced"} & {*cluster.reasons("a")}
