@@ -175,7 +175,7 @@ class GangScheduling:
     def _queue(
         self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Instant
     ) -> Wait | str:
-        """Queue the pod's gang. Return the node of a rescaled job's pod, else why the gang has no plan;
+        """Queue the pod's gang. Return a rescaled job's node, else why the gang has no plan;
         NOT_PLANNED: it can be planned at once."""
         state, job_uid = self._state, replica.job_uid
         if not state.cluster.knows_gang_of(pod):
