@@ -296,14 +296,12 @@ class CapacityPlan:
             self.undo(job.uid, savepoint)
         return refusal
 
-    def assign(
-        self, job: Job, counts: Counts, *, evenly: bool = False, within_quotas: bool = True
-    ) -> str | None:
+    def assign(self, job: Job, counts: Counts, *, within_quotas: bool = True) -> str | None:
         """Place a job that holds nothing as a whole at ``counts``, or say why it does not fit."""
         refusal = self.quotas.refusal(job.uid, counts) if within_quotas else None
         if refusal is not None:
             return refusal
-        found = self.rule.place_job(job, counts, self.capacity, evenly=evenly)
+        found = self.rule.place_job(job, counts, self.capacity)
         if isinstance(found, DoesNotFit):
             return found.reason
         self.assigned[job.uid] = Assigned(job, found)
