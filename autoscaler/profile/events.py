@@ -35,8 +35,7 @@ _NORMAL: Final = frozenset(
     {
         *("Rescaling", "Rescaled", "Resumed", "RescaleEnded", "Paused", "SuspendedAtTarget"),
         *("Preempted", "Preempting", "LimitsCarriedOver", "SavesOnStop", "Recommended"),
-        *("QuotaReached", "KindReleased", "GoalMet", "Ended"),
-        *("EarlierRunsDropped"),
+        *("QuotaReached", "KindReleased", "GoalMet", "Ended", "EarlierRunsDropped"),
     }
 )
 """Reasons of Events that are no warnings."""
