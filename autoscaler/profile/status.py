@@ -90,9 +90,16 @@ def _status_of(state: TrackedJob, progress: TrainingProgress, now: float) -> Pro
     target, record = state.rescaling_to, state.record
     saved_at, phase, goal = progress.checkpoint_at, phase_of(state), goal_text(state.job.goal)
     before = state.profile.status if state.profile.shown is None else state.profile.shown.status
+    known = before.conditions if before else ()
+    conditions = _conditions_of(state, progress, phase, known, now)
+    # What was saved ends where the goal is met, whatever the job does from then on.
+    was_met = any(
+        each.type is ConditionType.GOAL_MET and each.status is Truth.TRUE and each in known
+        for each in conditions
+    )
     return ProfileStatus(
         phase=phase,
-        conditions=_conditions_of(state, progress, phase, before.conditions if before else (), now),
+        conditions=conditions,
         reason=_reason(state, now),
         interval_id=state.interval_id,
         decided_at=_second(state.decided_at),
@@ -109,7 +116,7 @@ def _status_of(state: TrackedJob, progress: TrainingProgress, now: float) -> Pro
         steps_per_second=_significant(_present_speed(state, progress)),
         remaining_seconds=_remaining_seconds(state, forecast),
         rescales=record.rescales,
-        books=_books(state),
+        books=before.books if before and was_met else _books(state),
         last_rescaled_at=_second(record.last_rescaled_at),
         rescale=None if state.rescale is None else pack_rescale(state.rescale.record),
         checkpoint_step=progress.checkpoint_step,
