@@ -233,10 +233,9 @@ def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         moves = () if record is None else record.moves[-_MOST_MOVES:]
         at = ", ".join(clock(move, view.now) for move in moves)
         when = f", the last at {at} UTC" if moves and status.rescales else ""
-        number = status.rescales or ("only to measure its speed" if profiled else "none")
         prices = () if record is None else record.prices
         price = f"; a restart takes {duration(median(prices))}" if prices else ""
-        yield "rescales", f"{number}{when}{price}"
+        yield "rescales", f"{status.rescales or 'none'}{when}{price}"
     if status.books is not None:
         yield "saved", status.books.text
     if profiled:
