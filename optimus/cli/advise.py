@@ -380,7 +380,7 @@ def _read_text(each: AdvisedJob, advice: Advice) -> str:
     value, loss = current_value(advice.goal, progress), current_loss(progress)
     said += [] if loss is None else [f"loss {loss:.4g}"]
     said += [] if value is None else [f"{value[0]} {value[1]:.4g}"]
-    speed = f"{advice.steps_per_second:.3g} steps/s at {advice.job.size}"
+    speed = f"{advice.steps_per_second:.3g} {progress.speed_unit} at {advice.job.size}"
     said.append(f"{speed} (measured for {duration(advice.measured_seconds)})")
     return ", ".join([*said, f"until {clock(each.since, each.now)} UTC"])
 
@@ -448,6 +448,7 @@ def _value(each: AdvisedJob) -> dict[str, object]:
         "step": advice.progress.step,
         "loss": current_loss(advice.progress),
         "stepsPerSecond": advice.steps_per_second,
+        "speedUnit": advice.progress.speed_unit,
         "measuredSeconds": advice.measured_seconds,
         "countsSeen": advice.seen_counts,
         "goal": goal_text(advice.goal) or None,
