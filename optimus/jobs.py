@@ -264,6 +264,12 @@ AmountGoal = TargetEpochs | TargetSteps
 Goal = LossGoal | TargetMetric | AmountGoal
 
 
+def counted(number: float, unit: str) -> str:
+    """``12 epochs``, ``1 epoch``: a number and the plural of its unit."""
+    text = f"{number:.6g}"
+    return f"{text} {unit.removesuffix('s') if text == '1' else unit}"
+
+
 def goal_text(goal: Goal | None) -> str:
     """A goal as users read it."""
     match goal:
@@ -274,7 +280,7 @@ def goal_text(goal: Goal | None) -> str:
         case TargetMetric(name=name, value=value, at_least=at_least):
             return f"{name} {'>=' if at_least else '<='} {value:g}"
         case TargetEpochs(epochs=epochs):
-            return f"{epochs:g} epochs"
+            return counted(epochs, "epochs")
         case TargetSteps(steps=steps):
             return f"{steps} steps"
         case None:

@@ -13,7 +13,7 @@ from autoscaler.jobs.stored import Shown
 from optimus import lifecycle
 from optimus.errors import NotReady
 from optimus.interval.classify import Decision, why_suspended
-from optimus.jobs import LossGoal, TargetMetric, goal_text
+from optimus.jobs import LossGoal, TargetMetric, counted, goal_text
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import PHASES, pack_rescale
 from optimus.kube.profiles import (
@@ -421,9 +421,9 @@ def declared_end(state: TrackedJob) -> str:
         return ""
     end, unit = schedule.end, "epochs" if forecast.curve.in_epochs else "steps"
     if forecast.unlikely:
-        return f"after {end:g} {unit}; {forecast.unlikely}"
+        return f"after {counted(end, unit)}; {forecast.unlikely}"
     met = forecast.time_to_goal.in_run
-    return f"after {end:g} {unit}; its goal is met by then with a probability of {met:.0%}"
+    return f"after {counted(end, unit)}; its goal is met by then with a probability of {met:.0%}"
 
 
 def _basis(state: TrackedJob) -> str:

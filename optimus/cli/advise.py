@@ -13,7 +13,7 @@ from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.table import columns_table
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
-from optimus.jobs import Counts, Job, Role, goal_text
+from optimus.jobs import Counts, Job, Role, counted, goal_text
 from optimus.models.forecast import TimeLeft, current_loss, current_value
 from optimus.resources import CPU, MEMORY, NONE, amounts_text, total
 from optimus.times import clock, duration
@@ -375,7 +375,7 @@ def _told(each: AdvisedJob, advice: Advice) -> Iterator[str]:
 
 def _read_text(each: AdvisedJob, advice: Advice) -> str:
     progress = advice.progress
-    said = [] if progress.epoch is None else [f"{progress.epoch:.4g} epochs"]
+    said = [] if progress.epoch is None else [counted(round(progress.epoch, 2), "epochs")]
     said += [] if progress.step is None else [f"step {progress.step}"]
     value, loss = current_value(advice.goal, progress), current_loss(progress)
     said += [] if loss is None else [f"loss {loss:.4g}"]
