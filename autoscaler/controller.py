@@ -358,8 +358,7 @@ class Controller:
                     self._take_back_if_half_bound(state, now)
                 if state.rescale is not None:
                     record = state.rescale.record
-                    allowed = record.in_place or budget.allows(state.job, record.purpose)
-                    state.may_stop = may_begin and allowed
+                    state.may_stop = may_begin and budget.allows(state.job, record.purpose)
                     self._rescales.advance(state, observation, free, now)
                     self._count(state, budget, now)
         self._not_reached = frozenset(self.managed.states.keys() - reached)

@@ -15,7 +15,7 @@ from autoscaler.jobs.state import TrackedJob
 from autoscaler.logs.poller import JobRun
 from autoscaler.profile.events import EventRecorder, JobEvent, rescale_event
 from autoscaler.profile.writer import ProfileRecorder
-from optimus.jobs import Counts, JobKey, Role
+from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod, other_gang
 from optimus.kube.profile_codec import observed_job, observed_pods
@@ -42,7 +42,6 @@ from optimus.rescale.words import (
     PlacementFailed,
     ProfileWritten,
     RescaleRecord,
-    Resize,
     ResizeAndResume,
     Step,
     Suspend,
@@ -75,9 +74,6 @@ class Writer(Protocol):
     ) -> Written | Refused:
         """Suspend the job, annotate it as suspended by us and set what is left of its limits;
         ``pause``: why it is paused, where it is not to be resumed at once."""
-
-    def resize(self, job: TrainingJob, counts: Counts) -> Written | Refused:
-        """Set the counts of a job that trains."""
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts, resume, remove the annotation."""
@@ -253,11 +249,6 @@ class JobExecutor:
             self._access.events.emit(job, _limits_event(job, limits))
         return answer
 
-    def resize(self, patch: Resize) -> PatchAnswered:
-        """Set the counts of a job that trains."""
-        resize = partial(self._access.writer.resize, self._state.training_job, patch.counts)
-        return self._write(patch, resize, f"goes to {patch.counts} in place")
-
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:
         """Set the counts and resume."""
         writer, job = self._access.writer, self._state.training_job
@@ -318,8 +309,7 @@ class JobExecutor:
     def end(self, end: End) -> None:
         """Record it, and report it."""
         state, events, trusted = self._state, self._access.events, self._state.saves_on_stop
-        was_stopped = end.outcome is Outcome.REACHED and not end.record.in_place
-        start = state.run_start(self._at) if was_stopped else None
+        start = state.run_start(self._at) if end.outcome is Outcome.REACHED else None
         state.rescale_ended(end, self._at, start)
         events.rescale_ended(state, end, start, trusted=trusted)
         was_preempted = end.record.pause is PauseReason.GANG and not state.preempted_by
@@ -375,10 +365,4 @@ def _observed_pods(pods: tuple[Pod, ...], state: TrackedJob, at: float) -> Obser
     trains = is_theirs and run is not None and state.log.trains_in(run.name)
     unloaded = state.why_unloaded(at) if is_theirs else ""
     is_mixed = other_gang(pods, state.job.counts) is not None
-    surplus = sum(_is_surplus(pod, state.job.counts) for pod in pods)
-    return replace(observed, trains=trains, is_mixed=is_mixed, unloaded=unloaded, surplus=surplus)
-
-
-def _is_surplus(pod: Pod, counts: Counts) -> bool:
-    replica = pod.replica
-    return replica is not None and replica.role is Role.WORKER and replica.index >= counts.workers
+    return replace(observed, trains=trains, is_mixed=is_mixed, unloaded=unloaded)

@@ -85,8 +85,7 @@ class AutoscalerConfig:
     rescale_spacing_seconds: float = 300.0
     """Least seconds between two rescales of one job (cooldown): half an interval, so that two early
     intervals do not restart a job twice. While it has trained for less than 10 minutes, 60 at most,
-    or what a rescale of it takes. Until then it changes only to release capacity to a namespace
-    that holds less."""
+    or what a rescale of it takes. Until then it only gives back what it has borrowed."""
 
     moves_per_hour: int = 5
     """Rescales within an hour after which a job does not grow: five restarts of a minute are a
@@ -101,11 +100,8 @@ class AutoscalerConfig:
     """Whether no job goes below the counts that its user set. By default it does, not below its
     minimum, where another would wait long."""
 
-    namespace_weights: Mapping[str, float] = field(default_factory=dict)
-    """Weights of namespaces in the objective and in their shares: {ml: 2}. Others weigh 1."""
-
     priority_weights: Mapping[str, float] = field(default_factory=dict)
-    """Weights of the jobs of a PriorityClass within their namespace: {high: 3}. Others weigh 1."""
+    """Weights of the jobs of a PriorityClass: {high: 3}. Others weigh 1."""
 
     max_stopped_per_namespace: str = str(DEFAULT_LIMITS.namespace)
     """How many managed jobs of one namespace may be stopped at once, as --max-stopped of all."""
@@ -280,7 +276,7 @@ def fairness_of(settings: Settings) -> Fairness | None:
     if not _weighs_jobs(settings.policy):
         return None
     alpha = _alpha(settings.fairness)
-    return Fairness(alpha, settings.namespace_weights, settings.priority_weights)
+    return Fairness(alpha, settings.priority_weights)
 
 
 def _alpha(text: str) -> float:
@@ -306,7 +302,7 @@ def _weighs_jobs(policy: str) -> bool:
 
 def _is_weighted(settings: Settings) -> bool:
     is_set = settings.fairness != _USUAL_FAIRNESS
-    return bool(is_set or settings.namespace_weights or settings.priority_weights)
+    return bool(is_set or settings.priority_weights)
 
 
 def _not_options(options: Mapping[str, Options]) -> list[Problem]:

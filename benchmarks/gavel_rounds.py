@@ -294,7 +294,6 @@ def problem_of(active: Sequence[Active], workers: Sequence[int], now: float) -> 
         prices=np.array(PRICES),
         weights=np.array([job.weight for job in jobs]),
         namespaces=("",) * len(jobs),
-        namespace_weights=np.ones(len(jobs)),
         steps_left=np.array([each.left for each in active]),
         submitted=np.array([job.arrival for job in jobs]),
         finish_by=np.full(len(jobs), np.inf),

@@ -53,7 +53,6 @@ def drawn(jobs: int, *, equal: bool) -> SharesProblem:
         prices=np.ones(_KINDS),
         weights=np.ones(jobs),
         namespaces=("team",) * jobs,
-        namespace_weights=np.ones(jobs),
         steps_left=np.ones(jobs),
         submitted=np.zeros(jobs),
         finish_by=np.full(jobs, np.inf),

@@ -119,7 +119,7 @@ class GangScheduling:
                 return Wait(WaitReason.PROBE)
 
             # 7. The gang waits for its pods, for room, or to be planned.
-            return self._why_unplanned(pod, replica, names, now)
+            return self._queue(pod, replica, names, now)
 
     def _must_not_be_placed(self, pod: Pod, replica: ReplicaId, now: Instant) -> Wait | None:
         """Return why a pod gets no node: kube-scheduler's cache or the job's counts are out of
@@ -172,10 +172,11 @@ class GangScheduling:
         nodes = {held.node for held in state.reservations.ledger.of_job(job_uid)}
         return state.unseen.may_take(nodes, now.monotonic)
 
-    def _why_unplanned(
+    def _queue(
         self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Instant
     ) -> Wait | str:
-        """Return why a gang has no plan; NOT_PLANNED: it can be planned at once."""
+        """Queue the pod's gang. Return a rescaled job's node, else why the gang has no plan;
+        NOT_PLANNED: it can be planned at once."""
         state, job_uid = self._state, replica.job_uid
         if not state.cluster.knows_gang_of(pod):
             return Wait(WaitReason.UNKNOWN)

@@ -162,14 +162,13 @@ class Inspector:
         plans: dict[str, FuturePlan | None] = {}
         closing_before: list[FuturePlan] = []
         for each in queue:
-            plan, namespace = closing.get(each.uid), each.key.namespace
+            plan = closing.get(each.uid)
             if plan is not None:
                 plans[each.uid] = plan
                 closing_before.append(plan)
             elif self._backfill.may_close(each.uid):
                 gang = each.queued.observed.gang
-                before = (plan for plan in closing_before if plan.namespace in (None, namespace))
-                closed = {node for plan in before for node in plan.nodes}
+                closed = {node for plan in closing_before for node in plan.nodes}
                 plan = self._backfill.future_plan(gang, closed, now, self._planner)
                 fits = plan is not None or (
                     bool(closed)
@@ -305,7 +304,7 @@ def _expectation(plan: FuturePlan | None, context: _Context) -> Expectation | No
     return Expectation(
         at=format_second(plan.begins_at) if is_known else None,
         awaits=str(plan.awaited) if plan.awaited is not None and plan.awaited.name else "",
-        nodes=tuple(sorted(plan.nodes)),
+        nodes=tuple(sorted(plan.amounts)),
     )
 
 

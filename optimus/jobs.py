@@ -172,10 +172,6 @@ class CountBounds:
         return not self.shares or (trainers > 0 and self.shares % trainers == 0)
 
 
-LEAST_IN_PLACE: Final = 2
-"""The fewest workers to which a job goes while it trains."""
-
-
 class TrainingMode(StrEnum):
     """Whether workers step together (sync) or each at its own pace (async)."""
 
@@ -422,10 +418,6 @@ class Job:
 
     at_target: AtTarget = AtTarget.CONTINUE
     rescale: RescaleRule = RescaleRule.CHECKPOINT
-    dynamic_workers: bool = False
-    """Its workers come and go while the others train on: they do not wait for one another, and none
-    lists another."""
-
     saves_on_stop: bool | None = None
     """Whether it saves when it is stopped, as its user says; ``None``: that is not said."""
 
@@ -515,15 +507,6 @@ class Job:
         if self.batch is None:
             return self.mode is TrainingMode.SYNC
         return self.batch.scope is BatchScope.JOB
-
-    def resizes_in_place(self, counts: Counts) -> bool:
-        """Return whether workers alone come or go for these counts, and nobody else is stopped.
-
-        Not to fewer than two: the training operator takes the job for done where as many workers
-        have ended well, however, as it is to have."""
-        now, workers = self.counts, counts.workers
-        is_of_workers = counts.ps == now.ps and workers != now.workers
-        return self.dynamic_workers and is_of_workers and workers >= LEAST_IN_PLACE
 
     def demand(self, counts: Counts | None = None) -> Resources:
         """What the whole job requests, fixed roles included, at ``counts`` (default: its own)."""

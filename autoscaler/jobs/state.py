@@ -233,7 +233,6 @@ class TrackedJob:
             gang.update(pods, self.job, observation.node_kinds, observation.at)
             self._update_record(observation)
             gang.seen = seen
-        self._update_counts()
         self._update_age()
         self._update_floor()
         self._update_user_counts()
@@ -251,12 +250,6 @@ class TrackedJob:
         trained_at = max((each.at for each in self.progress(at).samples), default=0.0)
         found = failure_of(self.gang.failing, at, trained_at, self.last_words)
         self.failure = self.failure if found == self.failure else found
-
-    def _update_counts(self) -> None:
-        """Workers that came or went while others trained on began no new run."""
-        run = self.gang.run
-        if run is not None and self.job.dynamic_workers:
-            self.log.resized(run.name, run.counts)
 
     def _update_record(self, observation: Observation) -> None:
         """Record which pods were a whole gang, since when it holds nodes and until when it did."""
@@ -395,7 +388,7 @@ class TrackedJob:
         return must_wait_for_checkpoint(
             self.job.rescale,
             record.purpose,
-            may_lose=self._may_train(at) and not (self.saves_on_stop or record.in_place),
+            may_lose=self._may_train(at) and not self.saves_on_stop,
             is_old=self._is_old(at),
         )
 
@@ -595,7 +588,6 @@ class TrackedJob:
             job = observed_job(self.training_job)
             self.rescale = resume(job, self.pause, at, target, why, purpose)
             return
-        in_place = self.job.resizes_in_place(target) and self.gang.is_whole
         usual = PauseReason.GOAL if target == NO_COUNTS else None
         record = RescaleRecord(
             rescale_id,
@@ -607,7 +599,6 @@ class TrackedJob:
             at,
             purpose=purpose,
             pause=pause or usual,
-            in_place=in_place,
         )
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
 
@@ -666,9 +657,6 @@ class TrackedJob:
     def rescale_ended(self, end: End, at: float, start: RunStart | None = None) -> None:
         """Record how a rescale ended; ``start`` is how the job went on after it, where seen."""
         self.rescale = None
-        if end.record.in_place and self.gang.run is not None:
-            self.log.restart_measuring(self.gang.run.name)
-            self.record = lifecycle.service_ended(self.record, at)  # it begins on other nodes
         is_for_gang = end.record.pause is PauseReason.GANG
         self.preempted_by = end.record.id if is_for_gang and end.outcome is Outcome.PAUSED else ""
         if end.outcome is Outcome.ABANDONED:
@@ -679,9 +667,6 @@ class TrackedJob:
             price_seconds = end.price_seconds - end.redone_seconds
             end = replace(end, price_seconds=price_seconds, redone_seconds=0.0)
         self.record = rescale_ended(self.record, end, at)
-        if end.record.in_place and end.outcome is Outcome.ABANDONED:
-            # Refused half-way: no counts of its user's.
-            self.record = replace(self.record, rescaled_counts=(end.record.before, self.job.counts))
 
 
 def begin_order(state: TrackedJob) -> tuple[bool, float]:

@@ -35,8 +35,7 @@ _NORMAL: Final = frozenset(
     {
         *("Rescaling", "Rescaled", "Resumed", "RescaleEnded", "Paused", "SuspendedAtTarget"),
         *("Preempted", "Preempting", "LimitsCarriedOver", "SavesOnStop", "Recommended"),
-        *("QuotaReached", "KindReleased", "GoalMet", "Ended"),
-        *("EarlierRunsDropped"),
+        *("QuotaReached", "KindReleased", "GoalMet", "Ended", "EarlierRunsDropped"),
     }
 )
 """Reasons of Events that are no warnings."""
@@ -383,10 +382,6 @@ _OF_RESCALES: Final[dict[Notice, tuple[str, str]]] = {
             "rescale {record.id} ({record.change}) is undone: {record.failure}; returning to "
             "{record.return_counts}, and {record.target} are not used again"
         ),
-    ),
-    Notice.WORKERS_DO_NOT_END: (
-        "PodsDoNotEnd",
-        f"for {{told.seconds:.0f}} s waiting for the end of {{told.detail}}: {_LOST_NODES}",
     ),
     Notice.UNWANTED: ("RescaleEnded", "{told.detail}: returning to {record.return_counts}"),
     Notice.NOT_STORED: (

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Collection
-from functools import cache
 from math import inf
 from operator import attrgetter
 from typing import Final, Protocol
@@ -60,8 +59,7 @@ class ProfileRecorder:
         """``instance`` is the autoscaler that writes; its ``settings`` are stored with each job,
         for the command line's answers."""
         self._profiles, self._events, self._instance = profiles, events, instance
-        # They do not change while this process runs: one value for each namespace.
-        self._decided_by = None if settings is None else cache(settings.stored)
+        self._decided_by = None if settings is None else settings.stored()
         self._spacing_seconds, self._timer = spacing_seconds, timer
         self._job_uids: Collection[str] | None = None
         """The UIDs of all jobs; unknown before the first observation."""
@@ -104,8 +102,7 @@ class ProfileRecorder:
         # nothing.
         saved = state.saved
         if self._decided_by is not None:
-            decided_by = self._decided_by(state.job.key.namespace)
-            saved = msgspec.structs.replace(saved, decided_by=decided_by)
+            saved = msgspec.structs.replace(saved, decided_by=self._decided_by)
         full = msgspec.structs.replace(
             status, state=pack(saved, state.job.key), written_by=self._instance
         )

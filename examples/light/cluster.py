@@ -15,10 +15,6 @@ from typing import Any
 Resolve = Callable[[str], str | None]
 
 
-_MOST_TRAINERS = 64
-"""Where they come and go."""
-
-
 class BadEnvironment(ValueError):
     """The environment does not say which task this is; the message says what is missing."""
 
@@ -49,9 +45,6 @@ class Task:
     scheduler: Address | None = None
     node_host: str = ""
     """DMLC_NODE_HOST: the address on which this task is to be reached."""
-    may_change: bool = False
-    """Trainers come and go (enableDynamicWorker): `trainer_count` is the most there may be, and a
-    PS counts as the only one."""
 
 
 def read_task(environment: Mapping[str, str]) -> Task:
@@ -91,9 +84,6 @@ def _tensorflow_task(environment: Mapping[str, str]) -> Task:
             str(config["task"]["type"]).lower(),
             int(config["task"]["index"]),
         )
-        if isinstance(cluster.get("worker"), dict):
-            ps = tuple(_address(entry) for entry in cluster["ps"])
-            return _sparse_task(kind, index, ps)
         tasks = {
             str(role).lower(): [_address(entry) for entry in entries]
             for role, entries in cluster.items()
@@ -118,18 +108,6 @@ def _tensorflow_task(environment: Mapping[str, str]) -> Task:
     place = index + chiefs if kind == "worker" else index
     role = "ps" if kind == "ps" else "trainer"
     return Task(role, place, len(ps), trainers, ps, node_host=environment.get("DMLC_NODE_HOST", ""))
-
-
-def _sparse_task(kind: str, index: int, ps: tuple[Address, ...]) -> Task:
-    """With enableDynamicWorker a worker is told of itself and of the PSs, a PS of itself."""
-    if kind == "ps":
-        return Task("ps", 0, 1, _MOST_TRAINERS, ps, may_change=True)
-    if kind != "worker" or index >= _MOST_TRAINERS:
-        raise BadEnvironment(
-            f"with enableDynamicWorker {kind} {index} has no part in this trainer: PSs and up to "
-            f"{_MOST_TRAINERS} workers have"
-        )
-    return Task("trainer", index, len(ps), _MOST_TRAINERS, ps, may_change=True)
 
 
 def _mxnet_task(environment: Mapping[str, str]) -> Task:

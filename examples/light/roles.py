@@ -23,8 +23,6 @@ def run_task(arguments: list[str], environment: Mapping[str, str], on_stop: OnSt
     settings = parse_settings(arguments)
     try:
         task = read_task(environment)
-        if task.may_change and settings.mode == "sync":
-            raise BadEnvironment("with enableDynamicWorker no trainer waits for all others: async")
         if task.role == "trainer":
             return _run_trainer(task, settings, on_stop)
         return asyncio.run(

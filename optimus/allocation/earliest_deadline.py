@@ -62,8 +62,7 @@ def _is_moved(deadline: Deadline, ps: Counted, workers: Counted) -> Counted:
 def _fitting(baseline: Baseline, row: int, ps: Counted, workers: Counted) -> Counted:
     """Return whether so many more tasks of one job fit on the nodes and within its quotas."""
     jobs, left = baseline.jobs, baseline.left
-    free = baseline.free - jobs.demands.reserve
-    found = fits(_cost(jobs, row, ps, workers), free) | ((ps == 0) & (workers == 0))
+    found = fits(_cost(jobs, row, ps, workers), baseline.free) | ((ps == 0) & (workers == 0))
     if jobs.demands.quotas is not None and left is not None:
         rows = np.full(len(ps), row)
         found &= jobs.demands.quotas.fits(rows, jobs.demands.quotas.cost(rows, ps, workers), left)

@@ -37,16 +37,11 @@ class Fairness:
     alpha: float = -1.5
     """Default: where many jobs wait they end 8 to 14 % sooner by it than by log t, also where ends
     are wrong by a factor of e."""
-    namespaces: Mapping[str, float] = field(default_factory=lambda: _NONE)
     classes: Mapping[str, float] = field(default_factory=lambda: _NONE)
     """By the name of a PriorityClass."""
 
-    def of_namespace(self, namespace: str) -> float:
-        """The weight of a namespace."""
-        return self.namespaces.get(namespace, 1.0)
-
     def of_class(self, job: Job) -> float:
-        """The weight of a job within its namespace."""
+        """The weight of a job."""
         return self.classes.get(job.priority_class, 1.0)
 
 

@@ -369,8 +369,7 @@ class Baseline:
             rank = np.empty(len(self.admitted), dtype=np.int64)
             rank[np.asarray(order, dtype=np.int64)] = np.arange(len(self.admitted))
             jobs = replace(jobs, rank=rank)
-        free = self.free - jobs.demands.reserve
-        return grow(jobs, free, rule, left=self.left, stop_at_misfit=stop_at_misfit)
+        return grow(jobs, self.free, rule, left=self.left, stop_at_misfit=stop_at_misfit)
 
     def state(self, growth: Growth) -> GrowthState:
         """All jobs as they have grown, with what is left free."""

@@ -56,7 +56,7 @@ class PolicyTraits:
     capacity alone."""
 
     weighs_jobs: bool = False
-    """Whether the weights of namespaces and PriorityClasses, and the degree of fairness, count."""
+    """Whether the weights of PriorityClasses, and the degree of fairness, count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,6 @@ class JobAccount:
     """What is known of one job beside its candidate."""
 
     weight: float = 1.0
-    namespace_weight: float = 1.0
-    """That part of the weight which is of its namespace."""
     received: Service = field(default_factory=Service)
     holds: Holding | None = None
     progress: TrainingProgress = NOTHING

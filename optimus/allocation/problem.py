@@ -263,15 +263,6 @@ NO_HISTORY = JobHistory()
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceShare:
-    """A namespace with candidates that may grow, and what its other jobs hold."""
-
-    namespace: str
-    weight: float = 1.0
-    held: Resources = NONE
-
-
-@dataclass(frozen=True, slots=True)
 class AllocationProblem:
     """One decision over all candidates.
 
@@ -280,18 +271,14 @@ class AllocationProblem:
     cluster's, for shares.
     ``servers`` says how that lies: what is free on a node, and on how many nodes it is just that.
     Where it is not given, a task is taken to fit wherever the sum allows it.
-    ``reserve`` is left of it when jobs grow beyond their minimum.
     """
 
     available: Resources
     capacity: Resources
     candidates: tuple[Candidate, ...]
     servers: Mapping[Resources, int] | None = None
-    reserve: Resources = NONE
     quotas: tuple[Quota, ...] = ()
     """With what is left for the candidates as their room."""
-    shares: tuple[NamespaceShare, ...] = ()
-    """The namespaces among which capacity is divided first; empty where there are not several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +313,6 @@ class Demands:
     fixed: Amounts
     available: Amounts
     capacity: Amounts
-    reserve: Amounts
     quotas: QuotaDemands | None = None
     """What the quotas of namespaces allow; ``None`` where none concerns any of the jobs."""
 
@@ -351,10 +337,7 @@ class Demands:
         # What fixed roles ask for is charged to the real resources alone, even where a task asks
         # for just the same.
         without_slots = np.hstack([matrix, np.zeros((len(amounts), len(slots)), dtype=np.int64)])
-        available, capacity, reserve = _matrix(
-            [problem.available, problem.capacity, problem.reserve], names, LARGEST_TOTAL
-        )
-        no_slots = np.zeros(len(slots), dtype=np.int64)
+        available, capacity = _matrix([problem.available, problem.capacity], names, LARGEST_TOTAL)
         return cls(
             (*names, *(f"capacity on one node for a task of {_task_name(slot)}" for slot in slots)),
             with_slots[ps],
@@ -362,7 +345,6 @@ class Demands:
             without_slots[fixed],
             np.append(available, np.array(list(slots.values()), dtype=np.int64)),
             capacity,
-            np.append(reserve, no_slots),
             QuotaDemands.of([job.uid for job in jobs], problem.quotas) if problem.quotas else None,
         )
 

@@ -67,8 +67,6 @@ class SharesProblem:
     """What an hour of a node of each kind costs."""
     weights: Values
     namespaces: tuple[str, ...]
-    namespace_weights: Values
-    """Of each job's namespace; ``weights`` contain it."""
     steps_left: Values
     submitted: Values
     finish_by: Values

@@ -401,7 +401,6 @@ def _asked(
         prices=np.array([each.price for each in pool.kinds]),
         weights=np.array([each.weight for each in accounts]),
         namespaces=tuple(each.job.key.namespace for each in candidates),
-        namespace_weights=np.array([each.namespace_weight for each in accounts]),
         steps_left=np.array([_steps_left(each) for each in candidates]),
         submitted=np.array([each.job.created_at for each in candidates]),
         finish_by=np.array([each.job.finish_by or math.inf for each in candidates]),

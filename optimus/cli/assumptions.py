@@ -3,7 +3,7 @@
 Apart from ``job_view``: the policies take long to load, and most commands do without them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from optimus.allocation import NO_HISTORY, JobHistory
@@ -34,15 +34,6 @@ def _settings(view: ClusterJob) -> ClusterSettings | NotReady:
     return settings_of(stored)
 
 
-def _of_namespaces(views: Sequence[ClusterJob]) -> Iterator[ClusterSettings]:
-    """Return what each namespace's profile that was decided last has stored."""
-    newest = dict[str, ClusterJob]()
-    for view in sorted(views, key=lambda each: str(each.status.decided_at)):
-        newest[view.training_job.namespace] = view
-    found = (_settings(view) for view in newest.values())
-    return (each for each in found if isinstance(each, ClusterSettings))
-
-
 @dataclass(frozen=True, slots=True)
 class Assumed:
     """The settings by which a question about a cluster is answered, and sentences on what of them
@@ -64,8 +55,6 @@ class Assumed:
         said = tuple[str, ...]()
         if isinstance(found, NotReady):
             said, found = (found.reason,), ClusterSettings()
-        else:
-            found = found.beside(_of_namespaces(stored))
         if node_selector is not None:
             found = replace(found, node_selector=node_selector)
         return cls(found, said)

@@ -20,7 +20,7 @@ from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.table import table
 from optimus.times import clock, duration
 
-if TYPE_CHECKING:  # loaded only by this command: it needs the packages of the extra "cluster"
+if TYPE_CHECKING:  # loaded late: other commands do not need them
     from optimus.kube.job_facts import EventFacts, JobFacts
     from optimus.kube.logs import LogSource
     from optimus.kube.pods import Pod

@@ -288,38 +288,20 @@ class CapacityPlan:
         return True
 
     def move(self, job: Job, counts: Counts) -> str | None:
-        """Place the job again as a whole at ``counts``, or say why it does not fit. Where its
-        workers come and go in place, the others stay where they are."""
+        """Place the job again as a whole at ``counts``, or say why it does not fit."""
         savepoint = self.savepoint(job.uid)
-        if job.uid in self.bound and job.resizes_in_place(counts):
-            self._drop_workers(job.uid, counts.workers)
-            refusal = self.complete(job, counts)
-        else:
-            self.release(job.uid)
-            refusal = self.assign(job, counts)
+        self.release(job.uid)
+        refusal = self.assign(job, counts)
         if refusal is not None:
             self.undo(job.uid, savepoint)
         return refusal
 
-    def _drop_workers(self, uid: str, left: int) -> None:
-        """Give back the room of a job's workers but for the first so many."""
-        staying = list[Held]()
-        for held in self.bound[uid]:
-            if held.replica.role is Role.WORKER and held.replica.index >= left:
-                if held.node in self.capacity.row_of:
-                    self.take(held.node, NONE - held.resources)
-            else:
-                staying.append(held)
-        self.bound[uid] = tuple(staying)
-
-    def assign(
-        self, job: Job, counts: Counts, *, evenly: bool = False, within_quotas: bool = True
-    ) -> str | None:
+    def assign(self, job: Job, counts: Counts, *, within_quotas: bool = True) -> str | None:
         """Place a job that holds nothing as a whole at ``counts``, or say why it does not fit."""
         refusal = self.quotas.refusal(job.uid, counts) if within_quotas else None
         if refusal is not None:
             return refusal
-        found = self.rule.place_job(job, counts, self.capacity, evenly=evenly)
+        found = self.rule.place_job(job, counts, self.capacity)
         if isinstance(found, DoesNotFit):
             return found.reason
         self.assigned[job.uid] = Assigned(job, found)
@@ -459,12 +441,9 @@ def reserve(free: CapacityPlan, job: Job, counts: Counts) -> tuple[Held, ...] | 
     before = free.held.get(job.uid, ())
     if free.move(job, counts) is not None:
         return None
-    placed = free.held[job.uid]
-    staying = frozenset(placed) if job.resizes_in_place(counts) else frozenset[Held]()
     for held in before:
-        if held not in staying:
-            free.take(held.node, held.resources)
-    return placed
+        free.take(held.node, held.resources)
+    return free.held[job.uid]
 
 
 def _pods_of(
@@ -557,6 +536,4 @@ def claims_of(
         if target == NO_COUNTS or covers(snapshot.bound_counts(job.uid), target):
             continue
         is_held = record.holds_capacity and at - record.step_at < hold_seconds
-        keeps_pods = record.in_place or record.step is Step.START
-        is_stopped = is_held and not record.in_place
-        yield Claim(job, target, keeps_pods=keeps_pods, is_stopped=is_stopped)
+        yield Claim(job, target, keeps_pods=record.step is Step.START, is_stopped=is_held)

@@ -296,20 +296,8 @@ class Classified:
         """The job with its objective, where the policy chooses its counts."""
         if self.candidate is None:
             return self
-        weight = fairness.of_namespace(self.job.key.namespace) * fairness.of_class(self.job)
-        objective = JobObjective(weight, fairness.alpha)
+        objective = JobObjective(fairness.of_class(self.job), fairness.alpha)
         return replace(self, candidate=replace(self.candidate, objective=objective))
-
-    def price_of(self, counts: Counts) -> float:
-        """Return what going to these counts costs it: nothing where it trains on meanwhile."""
-        return 0.0 if self.job.resizes_in_place(counts) else self.price_seconds
-
-    def in_place(self, wanted: Counts) -> Counts | None:
-        """The workers of these counts beside the PSs that it has, where it may go there in
-        place."""
-        counts = self.job.bounds.clamp(Counts(self.job.counts.ps, wanted.workers))
-        is_other = counts != wanted and self.job.resizes_in_place(counts)
-        return counts if is_other and self.why_excluded(counts) is None else None
 
     def seconds(self, counts: Counts) -> float | None:
         """Forecast remaining seconds at these counts."""
@@ -330,7 +318,7 @@ class Classified:
             self.candidate.forecast,
             self.job.counts,
             counts,
-            self.price_of(counts),
+            self.price_seconds,
             self.age_seconds,
             FOR_EVER if self.is_within_own(counts) else loan,
         )
@@ -392,7 +380,7 @@ class Classified:
 
 def too_little_text(job: Classified, counts: Counts, gain: float, least: float) -> str:
     """Return why a job is not moved: the gain is no more than the least, both parts of the time."""
-    saves, price = f"{gain:.1%}" if gain > 0 else "nothing", job.price_of(counts)
+    saves, price = f"{gain:.1%}" if gain > 0 else "nothing", job.price_seconds
     of, back = "what is left", ""
     if job.own is not None and not job.is_within_own(counts):
         of, back = "the time for which it would borrow them", ", and as much to return them"

@@ -78,21 +78,19 @@ class OnFastestKind:
         """As the rule: where pods are bound, the others go near them."""
         return self.rule.place(gang, capacity)
 
-    def place_job(
-        self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False
-    ) -> Assignment | DoesNotFit:
+    def place_job(self, job: Job, counts: Counts, capacity: Capacity) -> Assignment | DoesNotFit:
         """With all workers on nodes of the first kind that holds them, else anywhere; on one that
         the workers are bound to already."""
         if self.label in dict(job.worker.constraints.selector):
-            return self.rule.place_job(job, counts, capacity, evenly=evenly)
+            return self.rule.place_job(job, counts, capacity)
         for kind in self.kinds.get(job.uid, ()):
             bound = job.bound_to(Binding(self.label, kind))
-            found = self.rule.place_job(bound, counts, capacity, evenly=evenly)
+            found = self.rule.place_job(bound, counts, capacity)
             if not isinstance(found, DoesNotFit):
                 return found
         if job.uid in self.kept:
             return job_does_not_fit(job, counts)
-        return self.rule.place_job(job, counts, capacity, evenly=evenly)
+        return self.rule.place_job(job, counts, capacity)
 
     @classmethod
     def of(

@@ -473,15 +473,14 @@ def _worthwhile_run(
     allowed = [job.counts, *untried]
     left = known.forecast.remaining_seconds(*np.array(allowed).T)
     now = float(left.min())
-    prices = [0.0 if job.resizes_in_place(each) else 2 * known.price_seconds for each in untried]
-    costs = np.array(prices) + known.hysteresis_fraction * now
+    cost = 2 * known.price_seconds + known.hysteresis_fraction * now
     values = (
         min(now, known.lasts_seconds)
         * value_of_measuring(job, progress, known.forecast, allowed)[1:]
     )
     values[left[1:] > (1 - known.hysteresis_fraction) * left[0]] = 0.0
-    for index in np.argsort(costs - values, kind="stable").tolist():
-        if values[index] <= costs[index]:
+    for index in np.argsort(cost - values, kind="stable").tolist():
+        if values[index] <= cost:
             break
         counts = untried[index]
         if free.move(job, counts) is None:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from optimus.allocation import AllocationProblem
-from optimus.allocation.fairness import Fairness
-from optimus.allocation.problem import NamespaceShare
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility, IntervalConfig
 from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
@@ -97,12 +95,8 @@ class Share:
         return sorted(self.starting, key=key)
 
 
-def share_pool(
-    pool: Pool, jobs: Sequence[Classified], plan: CapacityPlan, config: IntervalConfig, at: float
-) -> Share:
-    """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``.
-
-    ``jobs`` are all, of every pool or of none."""
+def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float) -> Share:
+    """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``."""
     capacity = pool.capacity
     pool.jobs = [_startable(each, capacity) for each in pool.jobs]
     waiting = [each for each in pool.jobs if each.eligibility is Eligibility.WAITING]
@@ -143,10 +137,7 @@ def share_pool(
             rejected.append((each, beyond or _why_rejected(each, demand, spare)))
     for candidate in candidates:
         quotas.release(candidate.job.uid)
-    shares = namespace_shares(pool, jobs, plan, config.fairness)
-    problem = AllocationProblem(
-        available, capacity, candidates, servers, quotas=quotas.remaining(), shares=shares
-    )
+    problem = AllocationProblem(available, capacity, candidates, servers, quotas=quotas.remaining())
     return Share(pool, problem, placed, admitted, rejected, starting)
 
 
@@ -161,40 +152,6 @@ def _startable(job: Classified, capacity: Resources) -> Classified:
         wide = replace(candidate.job.bounds, min_ps=bounds.min_ps, min_workers=bounds.min_workers)
         candidate = replace(candidate, job=replace(candidate.job, bounds=wide))
     return replace(job, minimum=bounds.minimum, candidate=candidate)
-
-
-def namespace_shares(
-    pool: Pool,
-    jobs: Iterable[Classified],
-    plan: CapacityPlan,
-    fairness: Fairness | None,
-    *,
-    with_waiting: bool = False,
-) -> tuple[NamespaceShare, ...]:
-    """The namespaces with jobs that may grow here, or with jobs that wait, too; none where there
-    are not several."""
-    namespaces = sorted(
-        {
-            each.job.key.namespace
-            for each in pool.jobs
-            if (each.candidate is not None and each.candidate.may_grow)
-            or (with_waiting and each.eligibility is Eligibility.WAITING)
-        }
-    )
-    if len(namespaces) < 2:
-        return ()
-    weigh, names = fairness or Fairness(), {node.name for node in pool.nodes}
-    held: dict[str, list[Resources]] = {name: [] for name in namespaces}
-    for each in jobs:
-        namespace = each.job.key.namespace
-        if each.candidate is None and namespace in held:
-            held[namespace] += [
-                one.resources for one in plan.held.get(each.job.uid, ()) if one.node in names
-            ]
-    return tuple(
-        NamespaceShare(name, weigh.of_namespace(name), total(amounts))
-        for name, amounts in held.items()
-    )
 
 
 def in_queue_order(

@@ -56,7 +56,6 @@ class StoredSpec(msgspec.Struct, rename="camel"):
     replica_specs: dict[str, StoredReplicas | None] | None = None
     run_policy: RunPolicy | None = None
     job_mode: str | None = None
-    enable_dynamic_worker: bool | None = None
     elastic_policy: ElasticPolicy | None = None
     nproc_per_node: str | None = None
 

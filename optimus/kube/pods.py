@@ -441,8 +441,8 @@ class _ClusterField(msgspec.Struct):
 
 
 _CLUSTER_FIELD = msgspec.json.Decoder(_ClusterField)
-# Lists of addresses; with enableDynamicWorker an object of index to address: no whole gang.
-_CLUSTER = msgspec.json.Decoder(dict[str, list[object] | dict[str, object]])
+# With enableDynamicWorker a pod is told of no whole gang: an object stands for the workers' list.
+_CLUSTER = msgspec.json.Decoder(dict[str, list[object]])
 _LONGEST_SHARED_CLUSTER = 16_384
 _GANG_VARIABLES = [kind.gang_variable for kind in JOB_KINDS.values() if kind.gang_variable]
 _CONTAINERS = [kind.container for kind in JOB_KINDS.values() if kind.container]
@@ -489,7 +489,7 @@ def _counts(cluster: bytes) -> Mapping[Role, int] | None:
     counts: dict[Role, int] = {}
     for replica_type, members in _CLUSTER.decode(cluster).items():
         role = role_named(replica_type)
-        if role is None or isinstance(members, dict):
+        if role is None:
             return None
         counts[role] = counts.get(role, 0) + len(members)
         if counts[role] > MOST_REPLICAS:

@@ -197,7 +197,6 @@ def _past(instant: float | None, at: float) -> float | None:
 
 PHASES: Final = {
     Step.CHECKPOINT: Phase.WAITING_FOR_CHECKPOINT,
-    Step.RESIZE: Phase.RESIZING,
     Step.SUSPEND: Phase.SUSPENDING,
     Step.EMPTY: Phase.SUSPENDING,
     Step.RESUME: Phase.RESIZING,
@@ -227,7 +226,6 @@ def pack_rescale(record: RescaleRecord) -> RescaleStatus:
         return_ps=None if returns_to is None else returns_to.ps,
         return_workers=None if returns_to is None else returns_to.workers,
         pause=record.pause or "",
-        in_place=record.in_place,
     )
 
 
@@ -250,7 +248,6 @@ def unpack_rescale(stored: RescaleStatus | None, job: object, at: float) -> Resc
             failure=stored.failure,
             returns_to=stored.returns_to,
             pause=_pause_of(stored),
-            in_place=stored.in_place,
         )
         return record.with_step_text(stored.step)
     except (Malformed, ValueError) as error:

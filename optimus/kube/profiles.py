@@ -50,9 +50,6 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     pause: str = ""
     """Why the job is paused by it, or was before it: ``goal``, ``policy`` or ``gang``."""
 
-    in_place: bool = False
-    """Workers come or go, and the job is not stopped."""
-
     @property
     def target(self) -> Counts:
         """The counts that the job goes to."""

@@ -4,9 +4,8 @@ The command line answers by them what another decision would bring. A profile of
 stored none, or ones that this version does not understand, leaves the defaults, and that is said.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import msgspec
 
@@ -50,15 +49,15 @@ class ClusterSettings:
         """The job with what it is planned by."""
         return job.without(self.ignored_resources)
 
-    def stored(self, namespace: str) -> StoredSettings:
-        """The form for the profiles of a namespace."""
+    def stored(self) -> StoredSettings:
+        """The form for profiles."""
         decision = self.decision
         found: StoredSettings = msgspec.to_builtins(
             _StoredSettings(
                 decision.policy.name,
                 _name_of(decision),
                 decision.expects,
-                _weighing(decision.interval, namespace),
+                decision.interval,
                 self.node_selector,
                 tuple(sorted(self.ignored_resources)),
                 dict(self.policy_options),
@@ -66,26 +65,6 @@ class ClusterSettings:
             enc_hook=dict,  # the read-only mappings of weights
         )
         return found
-
-    def beside(self, others: Iterable["ClusterSettings"]) -> Self:
-        """Add the weights of the namespaces of these profiles."""
-        interval = self.decision.interval
-        weights = dict(interval.fairness.namespaces) if interval.fairness else {}
-        for each in others:
-            if each.decision.interval.fairness is not None:
-                weights = {**each.decision.interval.fairness.namespaces, **weights}
-        if interval.fairness is not None:
-            interval = replace(interval, fairness=replace(interval.fairness, namespaces=weights))
-        return replace(self, decision=replace(self.decision, interval=interval))
-
-
-def _weighing(interval: IntervalConfig, namespace: str) -> IntervalConfig:
-    """Return the settings with the weight of this namespace alone."""
-    fairness = interval.fairness
-    if fairness is None:
-        return interval
-    own = {name: each for name, each in fairness.namespaces.items() if name == namespace}
-    return replace(interval, fairness=replace(fairness, namespaces=own))
 
 
 def _name_of(decision: DecisionSettings) -> str:

@@ -309,7 +309,6 @@ def _job(
         mode=mode,
         mode_is_assumed=said is None,
         chief_trains=options.chief_trains or ps is None,
-        dynamic_workers=bool(raw.spec.enable_dynamic_worker) and mode is TrainingMode.ASYNC,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         preempted_for=_preempting_job(raw.metadata.annotations or {}),
         image=_image_of(worker),

@@ -44,10 +44,6 @@ class JobWriter:
             spec["elasticPolicy"] = elastic
         return self._patch("suspend", job, {Annotation.SUSPENDED_BY: mark}, spec)
 
-    def resize(self, job: TrainingJob, counts: Counts) -> Written | Refused:
-        """Set the counts of a job that trains; its workers alone may change so."""
-        return self._patch("resize", job, {}, _replicas(job, counts))
-
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts, resume and remove the mark in one patch; no pod may be left."""
         spec = {"runPolicy": {"suspend": False}, **_replicas(job, counts)}

@@ -240,11 +240,6 @@ class GangRule(Protocol):
 class PlacementRule(GangRule, Protocol):
     """A rule that places gangs, and whole jobs of which nothing runs."""
 
-    def place_job(
-        self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False
-    ) -> Assignment | DoesNotFit:
-        """Choose nodes for a whole job of which nothing is bound, and take what it requests.
-
-        With ``evenly``, a rule that spreads evenly refuses where only an uneven spread exists.
-        """
+    def place_job(self, job: Job, counts: Counts, capacity: Capacity) -> Assignment | DoesNotFit:
+        """Choose nodes for a whole job of which nothing is bound, and take what it requests."""
         ...

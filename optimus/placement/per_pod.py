@@ -48,14 +48,7 @@ class PerPod:
             return does_not_fit(gang)
         return Placement(gang.job_uid, MappingProxyType(nodes))
 
-    def place_job(
-        self,
-        job: Job,
-        counts: Counts,
-        capacity: Capacity,
-        *,
-        evenly: bool = False,  # noqa: ARG002 - part of the protocol; it knows no even spread
-    ) -> Assignment | DoesNotFit:
+    def place_job(self, job: Job, counts: Counts, capacity: Capacity) -> Assignment | DoesNotFit:
         """Choose nodes for a whole job of which nothing is bound, and take what it requests."""
         mark, servers, fixed = capacity.mark(), dict[int, list[int]](), list[FixedAssignment]()
         roles = [(Role.PS, job.ps, counts.ps), (Role.WORKER, job.worker, counts.workers)]

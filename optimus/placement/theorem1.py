@@ -70,32 +70,24 @@ class Theorem1:
             return does_not_fit(gang) if gang.unbound else Placement(gang.job_uid)
         return _name_nodes(gang, request, found, capacity)
 
-    def place_job(
-        self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False
-    ) -> Assignment | DoesNotFit:
-        """Choose nodes for a whole job of which nothing is bound, and take what it requests.
-
-        With ``evenly``, a job that no even spread holds is refused.
-        """
+    def place_job(self, job: Job, counts: Counts, capacity: Capacity) -> Assignment | DoesNotFit:
+        """Choose nodes for a whole job of which nothing is bound, and take what it requests."""
         request = Request.of_job(job, counts, capacity)
-        found = None if request is None else self._assign(request, capacity, evenly=evenly)
+        found = None if request is None else self._assign(request, capacity)
         if found is None:
             return job_does_not_fit(job, counts)
         found.take_from(capacity, job)
         return found
 
-    def _assign(
-        self, request: Request, capacity: Capacity, *, evenly: bool = False
-    ) -> Assignment | None:
+    def _assign(self, request: Request, capacity: Capacity) -> Assignment | None:
         """A node for every replica, if the gang fits. Takes nothing in the end."""
         # 1. While there are empty nodes, most jobs fit on a few of them, and no search is needed.
-        servers = _on_equal_nodes(request, capacity, evenly=evenly)
-        # 2. The best plan. Sums refuse most gangs that do not fit, before the slow search for an
-        # uneven plan; the search for an even one is as fast as the sums.
+        servers = _on_equal_nodes(request, capacity)
+        # 2. The best plan. Sums refuse most gangs that do not fit, before the slow search.
         if servers is None:
-            if not evenly and not request.might_fit(capacity):
+            if not request.might_fit(capacity):
                 return None
-            servers = self._plan(NodeGroups(request, capacity), evenly=evenly)
+            servers = self._plan(NodeGroups(request, capacity))
             if servers is None:
                 return None
         # 3. The fixed roles join it.
@@ -103,18 +95,15 @@ class Theorem1:
             return Assignment(tuple(servers))
         return _with_fixed(request, servers, capacity) or self._around_fixed(request, capacity)
 
-    def _plan(self, nodes: NodeGroups, *, evenly: bool = False) -> list[Server] | None:
-        """The best plan for PSs and workers; with ``evenly`` the even one."""
+    def _plan(self, nodes: NodeGroups) -> list[Server] | None:
+        """The best plan for PSs and workers."""
         request = nodes.request
         p, w = request.ps.total, request.workers.total
         if p + w == 0:
             return []
         fewest = request.fewest_servers(nodes.capacity.largest_free())
         fewest, most = max(fewest, len(nodes.bound)), min(p + w, len(nodes.capacity.nodes))
-        # One replica per server is even, but puts no PS beside a worker.
-        together = p + w - 1 if p and w else p + w
-        even = _even_spread(nodes, fewest, min(together, most) if evenly else most)
-        return even if evenly else self._best(nodes, Levels(p, w), even)
+        return self._best(nodes, Levels(p, w), _even_spread(nodes, fewest, most))
 
     def _best(
         self, nodes: NodeGroups, levels: Levels, even: list[Server] | None
@@ -296,9 +285,8 @@ class _Split(NamedTuple):
         )
 
 
-def _on_equal_nodes(request: Request, capacity: Capacity, *, evenly: bool) -> list[Server] | None:
-    """The best plan, with ``evenly`` the even spread, on nodes of the roomiest class, where no
-    others come into question.
+def _on_equal_nodes(request: Request, capacity: Capacity) -> list[Server] | None:
+    """The best plan on nodes of the roomiest class, where no others come into question.
 
     That is so if the class has most of every resource, alone has most of the dominant one, so that
     its nodes come first, and admits all replicas. While a cluster fills up it mostly is. The best
@@ -313,7 +301,7 @@ def _on_equal_nodes(request: Request, capacity: Capacity, *, evenly: bool) -> li
     number, free = roomiest
     ps, workers = request.ps, request.workers
     gang = (ps.total, ps.amount), (workers.total, workers.amount)
-    counts = (_even_counts if evenly else _best_counts)(*gang, free)
+    counts = _best_counts(*gang, free)
     if counts is None or len(counts) > capacity.class_sizes[number]:
         return None
     rows = capacity.first_rows(number, len(counts))

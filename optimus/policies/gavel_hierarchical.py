@@ -1,9 +1,9 @@
-"""Weighted fairness among namespaces, then among their jobs (Gavel, OSDI 2020, section 4.3).
+"""Fairness among namespaces, then by weight among their jobs (Gavel, OSDI 2020, section 4.3).
 
 Water filling: throughputs, as multiples of those with an equal part of all kinds and times the
-job's size, rise together, each by its job's weight. A namespace's weight is divided among its jobs
-that can still get more, by the weights of their classes.
-So what a job cannot use goes to its own namespace first, and then to others.
+job's size, rise together, each by its job's weight: of every namespace 1, divided among its jobs
+that can still get more by the weights of their classes. So what a job cannot use goes to its own
+namespace first, and then to others.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from optimus.allocation.turns import TurnsPolicy
 
 @dataclass(frozen=True, slots=True)
 class GavelHierarchicalPolicy(TurnsPolicy):
-    """Fair among namespaces by weight, and among the jobs of each."""
+    """Fair among namespaces, and by weight among the jobs of each."""
 
     name: ClassVar[str] = "gavel-hierarchical"
 
@@ -26,15 +26,13 @@ class GavelHierarchicalPolicy(TurnsPolicy):
         """Ideal parts of the time, of shape (jobs, kinds)."""
         names = sorted(set(problem.namespaces))
         of = np.array([names.index(each) for each in problem.namespaces])
-        own = problem.weights / problem.namespace_weights
-        unit = problem.usual / np.maximum(problem.sizes, 1e-12)
+        own, unit = problem.weights, problem.usual / np.maximum(problem.sizes, 1e-12)
 
         def lifts(free: NDArray[np.bool_]) -> Values:
             weights = np.zeros(len(of))
             for namespace in range(len(names)):
                 members = np.flatnonzero(free & (of == namespace))
-                part = own[members] / own[members].sum() if len(members) else 0.0
-                weights[members] = problem.namespace_weights[members] * part
+                weights[members] = own[members] / own[members].sum()
             return weights * unit
 
         return TimeShares(problem, of.astype(np.float64), own).fill(lifts)

@@ -29,7 +29,6 @@ from optimus.allocation.greedy import (
     Steps,
     start_at_minimum,
 )
-from optimus.allocation.namespace_shares import grow_by_namespace
 from optimus.allocation.problem import LEAST_SHARE, Counted, RemainingSeconds, Seconds, fits
 from optimus.jobs import Counts
 
@@ -62,24 +61,12 @@ class OptimusPolicy:
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits, whatever the candidates' order."""
-        baseline, met = start_at_minimum(problem), dict[int, Counts]()
-        has_deadlines = any(each.deadline for each in baseline.admitted)
+        baseline, met = meet_deadlines(start_at_minimum(problem))
         given = [each.objective for each in baseline.admitted]
         objectives = Objectives.of(given) if any(given) else None
         blocks = _blocks(self.look_ahead)
         rule = _GainPerShare(baseline.seconds(), self.min_gain_fraction, blocks, objectives)
-
-        def in_time(jobs: Baseline) -> Baseline:
-            if has_deadlines:
-                jobs, found = meet_deadlines(jobs)
-                met.update(found)
-            return jobs
-
-        if len(problem.shares) > 1:
-            baseline, growth = grow_by_namespace(baseline, problem, rule, in_time)
-        else:
-            baseline = in_time(baseline)
-            growth = baseline.grow(rule)
+        growth = baseline.grow(rule)
         return Allocation(baseline.counts_at(growth), _Reasons(baseline, growth, rule, met))
 
 

@@ -10,7 +10,7 @@ The utility of job j that ends at the time T is
 
     u(T) = g_j / (1 + exp(s (T - D_j) / (D_j - A_j)))
 
-with its weight g_j (of its namespace and PriorityClass), its arrival A_j, and its deadline D_j:
+with its weight g_j (of its PriorityClass), its arrival A_j, and its deadline D_j:
 ``finish-by``, else a multiple of its time at the counts with which it was first seen. A thousandth
 of the weight is for being fast, which counts for late jobs, too: nothing is left idle. Running jobs
 are always chosen: only waiting jobs are refused. One that is due and of which no counts have a
@@ -270,7 +270,7 @@ def _choices(
         item,
         column("utility"),
         cost.astype(np.float64),
-        np.maximum(demands.available - demands.reserve, cost[first].sum(axis=0)).astype(np.float64),
+        np.maximum(demands.available, cost[first].sum(axis=0)).astype(np.float64),
         required,
         np.zeros(len(rows), dtype=np.int64) if quotas is None else quotas.row[rows],
         own_cost.astype(np.float64),

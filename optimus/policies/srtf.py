@@ -6,10 +6,6 @@ long as its forecast says that they help. A running job that does not fit after 
 paused, and goes on when its turn comes (Schrage, Operations Research 16(3), 1968: on one machine
 this minimises the average completion time). A higher priority comes before a shorter time. Restarts
 are not weighed.
-
-Of several namespaces, the jobs within each one's part of the capacity, the shortest first, come
-before all others: by remaining times that are not true one would pause all jobs of another
-(``allocation.namespace_shares``).
 """
 
 from collections.abc import Mapping
@@ -20,7 +16,6 @@ import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem, Candidate, PolicyTraits
 from optimus.allocation.greedy import SequentialGrowth, start_at_minimum
-from optimus.allocation.namespace_shares import protected
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +29,9 @@ class SrtfPolicy:
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits after the shorter ones."""
         shortest = {each.job.uid: each.forecast.at(each.least) for each in problem.candidates}
-        anew = tuple(map(_anew, problem.candidates))
-        turn = _turns(replace(problem, candidates=anew), shortest)
         baseline = start_at_minimum(
-            replace(problem, candidates=anew),
-            lambda given, _: np.array([turn[each.job.uid] for each in given.candidates]),
+            replace(problem, candidates=tuple(map(_anew, problem.candidates))),
+            lambda given, _: np.array([shortest[each.job.uid] for each in given.candidates]),
         )
         order = baseline.order(np.array([shortest[each.job.uid] for each in baseline.admitted]))
         rank = np.empty(len(order))
@@ -58,17 +51,6 @@ def _anew(candidate: Candidate) -> Candidate:
     """The candidate as if it did not run; one that keeps what it holds keeps it first."""
     running = candidate.holds is not None
     return candidate if candidate.running == running else replace(candidate, running=running)
-
-
-def _turns(problem: AllocationProblem, shortest: Mapping[str, float]) -> dict[str, float]:
-    """The order of admission among jobs of one priority, by UID."""
-    ordered = sorted(
-        problem.candidates,
-        key=lambda each: (-each.job.priority, shortest[each.job.uid], each.job.uid),
-    )
-    first = protected(ordered, problem.shares, problem.available)
-    by_turn = dict.fromkeys(each.job.uid for each in (*first, *ordered))
-    return {uid: float(turn) for turn, uid in enumerate(by_turn)}
 
 
 def _left_out(

@@ -344,29 +344,6 @@ class ProgressLog:
         state.ps, state.workers = counts
         state.pods, state.lead = [], None
 
-    def resized(self, run: str, counts: Counts) -> None:
-        """Workers of this run have come or gone while the others trained on: what was measured is
-        of the counts before."""
-        state = self._state
-        if run != state.run or counts == state.counts:
-            return
-        self._keep_sample()
-        self.restart_measuring(run)
-        keep_epoch_length(state, self.options, counts.workers)
-        state.ps, state.workers = counts
-        state.pods = [pod for pod in state.pods if not _is_beyond(pod, counts)]
-
-    def restart_measuring(self, run: str) -> None:
-        """The speed of this run before now is not that of its counts: workers have just come."""
-        state = self._state
-        if run != state.run:
-            return
-        state.trained_seconds += self._run_seconds()
-        for pod in state.pods:
-            pod.meter.restart()
-            pod.samples_per_second, pod.steps_per_second, pod.speeds_since = [], [], None
-        self._current = None
-
     def _note_node_kind(self, run: PodRun, *, is_new: bool) -> None:
         state, kind = self._state, run.node_kind
         if kind is None or (not kind and not is_new and state.node_kind):
@@ -706,10 +683,6 @@ class ProgressLog:
 
     def _run_seconds(self) -> float:
         return max((pod.meter.steady_seconds for pod in self._state.pods), default=0.0)
-
-
-def _is_beyond(pod: PodState, counts: Counts) -> bool:
-    return pod.role is Role.WORKER and pod.index >= counts.workers
 
 
 def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:

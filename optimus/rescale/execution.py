@@ -22,7 +22,6 @@ from optimus.rescale.words import (
     PlacementFailed,
     ProfileWritten,
     RescaleRecord,
-    Resize,
     ResizeAndResume,
     Suspend,
     Tick,
@@ -62,9 +61,6 @@ class RescaleExecutor(Protocol):
 
     def suspend(self, patch: Suspend) -> PatchAnswered | None:
         """Suspend the job and mark it."""
-
-    def resize(self, patch: Resize) -> PatchAnswered | None:
-        """Set the counts of a job that trains."""
 
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered | None:
         """Set the counts, resume the job and remove the mark."""
@@ -115,7 +111,7 @@ def _carry_out(executor: RescaleExecutor, instruction: Instruction) -> Event | N
             return executor.observe(uncached=uncached)
         case FindCounts(most=most):
             return executor.find_counts(most)
-        case Suspend() | Resize() | ResizeAndResume() | Unmark():
+        case Suspend() | ResizeAndResume() | Unmark():
             return _patch(executor, instruction)
         case Notify():
             executor.notify(instruction)
@@ -132,8 +128,6 @@ def _patch(executor: RescaleExecutor, patch: Patch) -> PatchAnswered | None:
     match patch:
         case Suspend():
             return executor.suspend(patch)
-        case Resize():
-            return executor.resize(patch)
         case ResizeAndResume():
             return executor.resize_and_resume(patch)
         case Unmark():

@@ -8,14 +8,8 @@
    once, by steps 2 to 5.
 6. VERIFY: wait until they train. If a container ends with an error, roll back in the same way.
 
-Of a job whose workers come and go while it trains, a change of its workers is made in place:
-RESIZE stands for steps 2 to 4, and START waits for the new workers. Workers leave one at a time:
-where one with a lower index ends first, the training operator makes it again, or panics. A
-roll-back goes to the counts before, in place, too, or, to fewer than two workers, by a stop.
-
-Any other roll-back goes to counts that fit now, beside what others were promised: of each role at
-most the smaller number of before and after, where the target was not placed, else at most the
-counts before.
+A roll-back goes to counts that fit now, beside what others were promised: of each role at most the
+smaller number of before and after, where the target was not placed, else at most the counts before.
 
 Each step is stored in the profile before it is acted on and everything else is observed again, so
 a new leader can continue from the record, also after a crash between any two API calls. The
@@ -28,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from optimus.jobs import LEAST_IN_PLACE, Counts
+from optimus.jobs import Counts
 from optimus.rescale.checkpoints import (
     FRESH_CHECKPOINT_SECONDS,
     is_fresh_checkpoint,
@@ -56,7 +50,6 @@ from optimus.rescale.words import (
     PlacementFailed,
     ProfileWritten,
     RescaleRecord,
-    Resize,
     ResizeAndResume,
     SeenJob,
     Step,
@@ -303,7 +296,7 @@ def _profile_written(state: Rescale, event: ProfileWritten, config: RescaleConfi
     unwritten_seconds = event.at - since
     if unwritten_seconds < config.unwritten_seconds:
         return state, ()
-    begins = state.record.step in (Step.CHECKPOINT, Step.SUSPEND, Step.RESIZE)
+    begins = state.record.step in (Step.CHECKPOINT, Step.SUSPEND)
     if begins and not state.record.rolling_back:
         cause = f"its TrainingProfile cannot be written: {event.why}"
         return _finish(state, Outcome.ABANDONED, cause)
@@ -324,7 +317,7 @@ def _patch_answered(state: Rescale, event: PatchAnswered, config: RescaleConfig)
     if event.result is PatchResult.REFUSED or (
         waited_seconds >= config.denied_seconds and not state.record.rolling_back
     ):
-        if state.record.step in (Step.SUSPEND, Step.RESIZE):
+        if state.record.step is Step.SUSPEND:
             return _finish(state, Outcome.ABANDONED, f"the change was refused: {event.detail}")
         if state.record.step is Step.RESUME and not state.record.rolling_back:
             state, told = _notify_once(state, Notice.COUNTS_REFUSED, detail=event.detail)
@@ -377,7 +370,6 @@ def _has_timed_out(state: Rescale, at: float, limit_seconds: float, config: Resc
 _ENDED_AS: Final = {
     Step.CHECKPOINT: Outcome.ABANDONED,
     Step.SUSPEND: Outcome.ABANDONED,
-    Step.RESIZE: Outcome.ABANDONED,
     Step.START: Outcome.REACHED,
     Step.VERIFY: Outcome.REACHED,
 }
@@ -386,7 +378,7 @@ _ENDED_AS: Final = {
 
 def _job_ended(state: Rescale, observed: Observed) -> Advance:
     record, told = state.record, tuple[Instruction, ...]()
-    if observed.job.failed and record.step in (Step.RESIZE, Step.START, Step.VERIFY):
+    if observed.job.failed and record.step in (Step.START, Step.VERIFY):
         # The operator has failed it for good: all that is left is to say after what.
         seconds = observed.at - record.step_at
         state, told = _notify_once(state, Notice.JOB_FAILED, seconds, observed.pods.error)
@@ -410,9 +402,6 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
             return state, (FindCounts(record.target),)
         state, told = _notify_once(state, Notice.BEGINS)
         begun = replace(record, restarts=observed.pods.restarts)
-        if record.in_place:
-            state, then = _enter(state, begun, Step.RESIZE, observed.at)
-            return state, told + then
         lost_seconds = observed.at - since
         lost_seconds = lost_seconds if lost_seconds < math.inf else 0.0
         state = replace(state, stopped_at=observed.at, lost_seconds=lost_seconds)
@@ -422,35 +411,6 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
     if waited_seconds < config.checkpoint_warning_seconds:
         return state, ()
     return _notify_once(state, Notice.NO_CHECKPOINT, waited_seconds)
-
-
-def _at_resize(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
-    record, job, goal = state.record, observed.job, state.record.current_target
-    change = _users_change(job, job.counts) or _why_not_between(job.counts, record)
-    if change is not None:
-        return _finish(state, Outcome.USER, change)
-    is_begun = job.counts != record.before or record.rolling_back
-    if state.unwanted is not None and not is_begun:
-        return _finish(state, Outcome.USER, state.unwanted)
-    if observed.pods.surplus:
-        waited_seconds = observed.at - record.step_at
-        if waited_seconds < config.empty_warning_seconds:
-            return state, ()
-        hour = f"{waited_seconds // _AGAIN_SECONDS:.0f}"
-        lingering = observed.pods.lingering or "a worker"
-        return _notify_once(state, Notice.WORKERS_DO_NOT_END, waited_seconds, lingering, hour)
-    if job.counts == goal:
-        return _enter(state, record, Step.START, observed.at)
-    workers = max(goal.workers, job.counts.workers - 1)
-    return state, (Resize(Counts(goal.ps, workers), job.resource_version),)
-
-
-def _why_not_between(counts: Counts, record: RescaleRecord) -> str | None:
-    """Counts on the way of a rescale in place are its own."""
-    low, high = sorted((record.before.workers, record.target.workers))
-    if counts.ps == record.before.ps and low <= counts.workers <= high:
-        return None
-    return "its user changed its counts"
 
 
 def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
@@ -605,17 +565,13 @@ def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) 
         # for a volume.
         reason = f"{target} are placed, but not all run after {waited_seconds:.0f} s"
         return _finish(state, Outcome.REACHED, reason)
-    if record.in_place:
-        state, told = _notify_once(state, Notice.NOT_PLACED, waited_seconds)
-        state, then = _back_in_place(state, observed.at)
-        return state, (*told, PlacementFailed(waited_seconds), *then)
     return state, (FindCounts(record.kept),)
 
 
 def _may_still_start(state: Rescale, observed: Observed) -> Advance:
     """Pods whose capacity others have taken are not waited for."""
     record = state.record
-    is_move = record.before != record.target and not (record.resumes or record.in_place)
+    is_move = record.before != record.target and not record.resumes
     again_at = record.step_at + _ROOM_SECONDS
     if not state.lacks_room:
         again_at = max(again_at, state.asked_at + _ROOM_SECONDS)
@@ -627,15 +583,6 @@ def _may_still_start(state: Rescale, observed: Observed) -> Advance:
     ):
         return state, ()
     return replace(state, asked_in_time=True, asked_at=observed.at), (FindCounts(record.kept),)
-
-
-def _back_in_place(state: Rescale, at: float) -> Advance:
-    """Return to the counts before: what others train with is still theirs."""
-    record = state.record
-    if record.before.workers >= LEAST_IN_PLACE:
-        return _roll_back(state, Step.RESIZE, at)
-    state = replace(state, record=replace(record, in_place=False))
-    return _roll_back(state, Step.SUSPEND, at)
 
 
 def _counts_found(state: Rescale, found: CountsFound) -> Advance:
@@ -733,13 +680,8 @@ def _is_broken(state: Rescale, observed: Observed) -> bool:
 def _broken(state: Rescale, observed: Observed) -> Advance:
     unloaded = observed.pods.unloaded
     error = unloaded or observed.pods.error
-    if not state.record.in_place:
-        state = replace(state, error=error, is_unloaded=bool(unloaded))
-        return state, (FindCounts(state.record.before),)
-    record = replace(state.record, failure=error)
-    state, told = _notify_once(replace(state, record=record), Notice.CONTAINERS_FAIL)
-    state, then = _back_in_place(state, observed.at)
-    return state, (*told, CountsFailed(error), *then)
+    state = replace(state, error=error, is_unloaded=bool(unloaded))
+    return state, (FindCounts(state.record.before),)
 
 
 def _undo(state: Rescale, found: CountsFound) -> Advance:
@@ -760,7 +702,6 @@ def _at_yield(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
 
 _HANDLERS: dict[Step, Callable[[Rescale, Observed, RescaleConfig], Advance]] = {
     Step.CHECKPOINT: _at_checkpoint,
-    Step.RESIZE: _at_resize,
     Step.SUSPEND: _at_suspend,
     Step.EMPTY: _at_empty,
     Step.RESUME: _at_resume,

@@ -16,13 +16,10 @@ from optimus.rescale.purpose import RescalePurpose
 class Step(StrEnum):
     """The step of a rescale; up to SUSPEND nothing has been done to the job.
 
-    RESIZE: workers come or go while the others train; a step of a rescale in place alone, which has
-    it instead of SUSPEND, EMPTY and RESUME. YIELD: the user resumed the job; only our annotation is
-    left to be removed.
+    YIELD: the user resumed the job; only our annotation is left to be removed.
     """
 
     CHECKPOINT = "checkpoint"
-    RESIZE = "resize"
     SUSPEND = "suspend"
     EMPTY = "empty"
     RESUME = "resume"
@@ -32,7 +29,7 @@ class Step(StrEnum):
 
 
 _STOPPED: Final = (Step.SUSPEND, Step.EMPTY, Step.RESUME, Step.START)
-_UNDER_WAY: Final = (Step.RESIZE, *_STOPPED, Step.VERIFY)
+_UNDER_WAY: Final = (*_STOPPED, Step.VERIFY)
 _UNDO: Final = "undo-"
 
 
@@ -88,9 +85,6 @@ class RescaleRecord:
     """Why the job is paused by it, or was paused before it; ``None`` where it trains on both
     sides."""
 
-    in_place: bool = False
-    """Workers come or go, and the job is not stopped."""
-
     @property
     def return_counts(self) -> Counts:
         """The counts to which a roll-back goes."""
@@ -136,7 +130,7 @@ class RescaleRecord:
     @property
     def is_stopped(self) -> bool:
         """Return whether the job does not train for it: suspended, or about to be, or starting."""
-        return self.step in _STOPPED and not self.in_place
+        return self.step in _STOPPED
 
     @property
     def holds_capacity(self) -> bool:
@@ -212,9 +206,6 @@ class ObservedPods:
     unloaded: str = ""
     """Why they do not train on from what was saved at the counts before, where their log shows
     it."""
-
-    surplus: int = 0
-    """Workers beyond the job's counts that have not left yet."""
 
     leaving: int = 0
     """Those being deleted; ``lingering`` names some of them, with their nodes."""
@@ -358,14 +349,6 @@ class Suspend:
 
 
 @dataclass(frozen=True, slots=True)
-class Resize:
-    """Set the counts of a job that trains, in one guarded patch."""
-
-    counts: Counts
-    resource_version: str
-
-
-@dataclass(frozen=True, slots=True)
 class ResizeAndResume:
     """Set the counts, end the suspension and remove our annotation, in one guarded patch."""
 
@@ -400,7 +383,6 @@ class Notice(StrEnum):
     COUNTS_REFUSED = "counts refused"
     NOT_PLACED = "not placed"
     CONTAINERS_FAIL = "containers fail"
-    WORKERS_DO_NOT_END = "workers do not end"
     UNWANTED = "unwanted"
     NOT_STORED = "not stored"
     JOB_FAILED = "job failed"
@@ -476,7 +458,7 @@ class CountsFailed:
     everywhere: bool = False
 
 
-Patch = Suspend | Resize | ResizeAndResume | Unmark
+Patch = Suspend | ResizeAndResume | Unmark
 Instruction = (
     WriteProfile | Observe | FindCounts | Patch | Notify | PlacementFailed | CountsFailed | End
 )

@@ -43,12 +43,11 @@ NO_RECORD: Final = JobRecord()
 
 class SimulatedPhase(StrEnum):
     """CLEARING: its pods leave, or the room of its next ones is not free yet. STARTING: bound, does
-    not train yet. JOINING: it trains, and some of its workers start."""
+    not train yet."""
 
     WAITING = "waiting"
     CLEARING = "clearing"
     STARTING = "starting"
-    JOINING = "joining"
     TRAINING = "training"
     ENDED = "ended"
 
@@ -378,25 +377,6 @@ class SimulatedCluster:
             self._bind(state)
         self._schedule(state)
 
-    def resize(self, state: SimulatedJobState, counts: Counts, placement: Iterable[Held]) -> None:
-        """Let workers come or go while the job trains; those that come are placed, and train once
-        they have started."""
-        staying = [pod for pod in state.pods if not _is_beyond(pod, counts)]
-        there = {pod.replica for pod in staying}
-        coming = [_pod(held) for held in placement if held.replica not in there]
-        state.job = replace(state.job, counts=counts)
-        state.pods = (*staying, *coming)
-        self._placed.update(state)
-        state.record = lifecycle.service_ended(state.record, self.now)
-        workers = self._workers_by_kind(state)
-        state.record = lifecycle.service_began(state.record, self.now, workers)
-        if coming:
-            state.phase = SimulatedPhase.JOINING
-            state.phase_ends_at = self.now + state.truth.start_seconds
-        else:
-            state.training.resize(self.now, _servers(state.pods), workers)
-        self._schedule(state)
-
     def place(self, state: SimulatedJobState, placement: Iterable[Held]) -> None:
         """Bind the pods of a job that waits for nodes."""
         self.reserve(state, placement)
@@ -424,8 +404,7 @@ class SimulatedCluster:
         """Process one job's event; returns whether a scheduler would see a change."""
         saved_at = state.training.saved.at
         state.training.advance(at)
-        is_training = state.phase in (SimulatedPhase.TRAINING, SimulatedPhase.JOINING)
-        if is_training and state.training.is_finished:
+        if state.phase is SimulatedPhase.TRAINING and state.training.is_finished:
             self._end(state, at)
             return True
         due = state.phase_ends_at <= at
@@ -444,9 +423,6 @@ class SimulatedCluster:
         elif state.phase is SimulatedPhase.STARTING:
             state.phase = SimulatedPhase.TRAINING
             state.training.begin(at, _servers(state.pods), self._workers_by_kind(state))
-        elif state.phase is SimulatedPhase.JOINING:
-            state.phase = SimulatedPhase.TRAINING
-            state.training.resize(at, _servers(state.pods), self._workers_by_kind(state))
 
     def _bind(self, state: SimulatedJobState) -> None:
         """The coming pods take the room; without any the job waits for nodes."""
@@ -497,11 +473,6 @@ def _pod(held: Held) -> BoundPod:
 
 def _is_worker(pod: BoundPod) -> bool:
     return pod.replica is not None and pod.replica.role is Role.WORKER
-
-
-def _is_beyond(pod: BoundPod, counts: Counts) -> bool:
-    replica = pod.replica
-    return replica is not None and replica.role is Role.WORKER and replica.index >= counts.workers
 
 
 def _servers(pods: Iterable[BoundPod]) -> tuple[Counts, ...]:

@@ -29,7 +29,6 @@ from optimus.rescale.words import (
     PlacementFailed,
     ProfileWritten,
     RescaleRecord,
-    Resize,
     ResizeAndResume,
     SeenJob,
     Step,
@@ -91,7 +90,7 @@ class SimulatedExecutor:
         needs_checkpoint = must_wait_for_checkpoint(
             job.rescale,
             record.purpose,
-            may_lose=bool(self._state.pods) and not record.in_place,
+            may_lose=bool(self._state.pods),
             is_old=since is not None and self._cluster.now - since >= limit_seconds,
         )
         return UserIntent(needs_checkpoint, unwanted, self._may_stop)
@@ -104,11 +103,8 @@ class SimulatedExecutor:
         """The job and its pods as they are."""
         del uncached
         state, phase = self._state, self._state.phase
-        trains, is_bound = (
-            phase is SimulatedPhase.TRAINING,
-            phase in (SimulatedPhase.STARTING, SimulatedPhase.JOINING),
-        )
-        bound = state.job.counts if trains or is_bound else NO_COUNTS
+        trains = phase is SimulatedPhase.TRAINING
+        bound = state.job.counts if trains or phase is SimulatedPhase.STARTING else NO_COUNTS
         pods = ObservedPods(len(state.pods), bound, bound if trains else NO_COUNTS, trains=trains)
         return Observed(self._cluster.now, _observed_job(state), pods)
 
@@ -131,13 +127,6 @@ class SimulatedExecutor:
         """Stop the job; the nodes of its next pods are nobody else's from now on."""
         self._reserve()
         self._cluster.suspend(self._state, patch.by, patch.pause)
-        return self._done()
-
-    def resize(self, _: Resize) -> PatchAnswered:
-        """Let workers come or go; those that go have left at once."""
-        rescale = self._state.rescale
-        assert rescale is not None
-        self._cluster.resize(self._state, rescale.record.target, self._placement or ())
         return self._done()
 
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:

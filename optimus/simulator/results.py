@@ -126,7 +126,7 @@ def _share_of(state: SimulatedJobState, priced: Mapping[str, Node]) -> tuple[flo
     known = state.known_share
     if known is not None and all(map(is_, known[0], made_of)):
         return known[1]
-    trains = state.phase in (SimulatedPhase.TRAINING, SimulatedPhase.JOINING)
+    trains = state.phase is SimulatedPhase.TRAINING
     has_pods, job = bool(state.pods), state.job
     roles = [pod.replica.role for pod in state.pods if pod.replica is not None]
     ps, workers = roles.count(Role.PS), roles.count(Role.WORKER)

@@ -262,8 +262,7 @@ class SimulatedScheduler:
         for state in sorted(moving, key=self._order):
             assert state.rescale is not None
             record = state.rescale.record
-            stops = not (self._unlimited or record.in_place)
-            may_stop = not stops or budget.allows(state.job, record.purpose)
+            may_stop = self._unlimited or budget.allows(state.job, record.purpose)
             self._executor(cluster, state, may_stop=may_stop).advance()
             budget.note(state.job, is_stopped=state.is_stopped)
             if cluster.now >= self._withdrawn_at(state):
@@ -431,7 +430,6 @@ def _record_of(
         at,
         purpose=purpose,
         pause=pause if target == NO_COUNTS else None,
-        in_place=state.phase is SimulatedPhase.TRAINING and state.job.resizes_in_place(target),
     )
 
 

@@ -201,13 +201,6 @@ class Training:
         if every is not None and every.every_seconds:
             self.saved.number = 0
 
-    def resize(self, at: float, servers: tuple[Counts, ...], node_kinds: Mapping[str, int]) -> None:
-        """Workers come or go; nobody stops, and nothing is lost."""
-        self.advance(at)
-        if self.run is not None:
-            self._end(self.run)
-            self.begin(at, servers, node_kinds)
-
     def stop(self, at: float) -> float:
         """The run ends, if there is one; returns the seconds of training that are lost: all since
         its last checkpoint, where it does not save as it is stopped."""

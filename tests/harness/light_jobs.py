@@ -62,7 +62,6 @@ class LightJob:
     script: str = ""
     priority: str = ""
     clean_pod_policy: str = ""
-    dynamic_workers: bool = False
 
     def manifest(self, namespace: str) -> Json:
         """Return the object to create."""
@@ -72,8 +71,6 @@ class LightJob:
             "namespace": namespace,
             "annotations": dict(self.annotations or {}),
         }
-        if self.dynamic_workers:
-            body["spec"]["enableDynamicWorker"] = True
         if self.clean_pod_policy:
             body["spec"]["runPolicy"]["cleanPodPolicy"] = self.clean_pod_policy
         specs: Json = body["spec"][_SPECS[self.kind]]

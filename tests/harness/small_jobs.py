@@ -40,16 +40,6 @@ def small_job(
     )
 
 
-def dynamic_job(name: str, counts: Counts) -> LightJob:
-    """Return such a job whose workers come and go while it trains."""
-    job = small_job(name, counts)
-    mode = {"optimus.dl/training-mode": "async", "optimus.dl/worker-batch-size": "32"}
-    mode["optimus.dl/target-loss"] = "0.01"  # out of reach: it trains until it is deleted
-    own = {k: v for k, v in (job.annotations or {}).items() if "global-batch" not in k}
-    flags = {**job.flags, "--mode": "async", "--worker-batch-size": "32"}
-    return replace(job, annotations={**own, **mode}, flags=flags, dynamic_workers=True)
-
-
 def counted_job(name: str, counts: Counts, steps: int) -> LightJob:
     """Return such a job whose goal is a number of steps, so that what is left of it is known. Each
     of its replicas takes three CPUs of a node."""

@@ -4,7 +4,7 @@
    up to others. A job without a forecast that a policy needs starts at its minimum.
 2. Jobs whose counts stay keep their nodes. The others leave theirs and are placed again, by
    ascending demand; by descending demand where jobs are bound to kinds of nodes, since small ones
-   fit between large ones (Gavel, section 5). Those within the part of their namespace come first.
+   fit between large ones (Gavel, section 5).
 3. A job that does not fit gets fewer tasks; not in a policy that shares time, whose jobs have their
    turn with all of them.
 4. One that does not fit at its minimum is paused until the next interval. Where jobs cannot be
@@ -22,14 +22,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Self
 
-from optimus.allocation import AllocationProblem, Candidate, Grant
-from optimus.allocation.namespace_shares import protected
+from optimus.allocation import AllocationProblem, Grant
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
-from optimus.allocation.problem import NamespaceShare
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.interval.classify import Action, Classified, Eligibility, classify_anew
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
-from optimus.interval.share import Pool, in_queue_order, namespace_shares, pools_of
+from optimus.interval.share import Pool, in_queue_order, pools_of
 from optimus.jobs import NO_COUNTS, Binding, Counts, Job
 from optimus.resources import Resources, total
 
@@ -47,17 +45,16 @@ def settle(undecided: Undecided) -> Settled:
     jobs = [classify_anew(view, reads_forecasts=traits.reads_forecasts) for view in undecided.views]
     charge_fixed(jobs, plan)
     # 1. Decide
-    shares = [_Share.of(pool, jobs, undecided) for pool in pools_of(jobs, plan.nodes)]
+    shares = [_Share.of(pool, undecided) for pool in pools_of(jobs, plan.nodes)]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     wanted = {uid: grant for share in shares for uid, grant in share.starting.items()}
     wanted |= grants(answer)
     # 2. to 4. Fit
-    protected = frozenset(uid for share in shares for uid in share.protected)
     paused = {uid for uid, history in undecided.inputs.history.items() if history.paused}
     queues = frozenset(uid for share in shares for uid in share.left_out(wanted, paused))
     refused = {uid: Refusal(why) for share in shares for uid, why in share.refusals.items()}
     said = {**answer, **refused}
-    fit = _PlacedAnew(undecided, said, wanted, protected, queues, trims=not traits.time_shared)
+    fit = _PlacedAnew(undecided, said, wanted, queues, trims=not traits.time_shared)
     fit.place([each for each in jobs if _is_up(each)])
     plan.adopt(fit.plan)
     return Settled(jobs, fit.counts, fit.reasons, answer, memory, fit.actions, fit.kinds)
@@ -71,19 +68,16 @@ def _is_up(job: Classified) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Share:
     """The policy's problem in one pool; ``starting`` are grants of jobs that it does not decide on,
-    ``refusals`` the reasons of those that have none. ``protected`` are the running jobs within the
-    parts of their namespaces, by UID."""
+    ``refusals`` the reasons of those that have none."""
 
     pool: Pool
     problem: AllocationProblem
     starting: Mapping[str, Grant]
     refusals: Mapping[str, str]
-    protected: Sequence[str]
 
     @classmethod
-    def of(cls, pool: Pool, jobs: Sequence[Classified], undecided: Undecided) -> Self:
-        """Jobs without a forecast take their minimum first; where jobs can be paused, not what
-        other namespaces are due for those that run."""
+    def of(cls, pool: Pool, undecided: Undecided) -> Self:
+        """Jobs without a forecast take their minimum first."""
         plan, config, capacity = undecided.plan, undecided.config, pool.capacity
         candidates = tuple(each.candidate for each in pool.jobs if each.candidate is not None)
         holders = [each.job.uid for each in candidates if each.running]
@@ -91,10 +85,6 @@ class _Share:
         quotas = plan.quotas.copy()
         for each in candidates:
             quotas.release(each.job.uid)
-        shares = namespace_shares(
-            pool, jobs, plan, config.fairness, with_waiting=undecided.inputs.may_pause
-        )
-        kept = _kept(candidates, shares, available) if undecided.inputs.may_pause else []
         starting, refusals = dict[str, Grant](), dict[str, str]()
         queue = [
             each
@@ -104,24 +94,15 @@ class _Share:
         for waiting in in_queue_order(queue, capacity, config, undecided.at):
             uid, least = waiting.job.uid, waiting.minimum
             demand, beyond = waiting.job.demand(least), quotas.refusal(uid, least)
-            free = available - total(_kept_from(waiting.job, kept))
-            if beyond is None and demand.fits_in(free):
+            if beyond is None and demand.fits_in(available):
                 available = available - demand
                 quotas.charge(uid, least)
                 starting[uid] = Grant(least, reason=f"there is free capacity for its {least}")
-                shares = _holding(shares, waiting.job.key.namespace, demand)
             else:
-                lacking = ", ".join(demand.lacking_in(free))
+                lacking = ", ".join(demand.lacking_in(available))
                 refusals[uid] = beyond or f"{least} do not fit: too little {lacking}"
-        problem = AllocationProblem(
-            available,
-            capacity,
-            candidates,
-            quotas=quotas.remaining(),
-            shares=shares,
-        )
-        uids = [each.job.uid for each in kept]
-        return cls(pool, problem, starting, refusals, uids)
+        problem = AllocationProblem(available, capacity, candidates, quotas=quotas.remaining())
+        return cls(pool, problem, starting, refusals)
 
     def left_out(self, wanted: Mapping[str, Grant], paused: Container[str]) -> Iterator[str]:
         """The paused jobs for which too little is left beside all that is granted, and enough would
@@ -139,33 +120,6 @@ class _Share:
                 yield uid
 
 
-def _kept(
-    candidates: Sequence[Candidate], shares: Sequence[NamespaceShare], available: Resources
-) -> list[Candidate]:
-    """The running jobs that lie within what their namespaces are due, the shortest first."""
-    ordered = sorted(
-        (each for each in candidates if each.running),
-        key=lambda each: (-each.job.priority, each.forecast.at(each.least), each.job.uid),
-    )
-    return protected(ordered, shares, available)
-
-
-def _kept_from(waiting: Job, kept: Sequence[Candidate]) -> Iterator[Resources]:
-    for each in kept:
-        is_first = each.job.priority >= waiting.priority
-        if is_first and each.job.key.namespace != waiting.key.namespace:
-            yield each.job.demand(each.least)
-
-
-def _holding(
-    shares: Sequence[NamespaceShare], namespace: str, amount: Resources
-) -> tuple[NamespaceShare, ...]:
-    return tuple(
-        replace(each, held=each.held + amount) if each.namespace == namespace else each
-        for each in shares
-    )
-
-
 @dataclass(slots=True)
 class _PlacedAnew:
     """The decisions so far, tried on ``plan``."""
@@ -173,7 +127,6 @@ class _PlacedAnew:
     undecided: Undecided
     answer: ClusterAllocation
     wanted: Mapping[str, Grant]
-    protected: frozenset[str]
     queues: frozenset[str]
     trims: bool
     plan: CapacityPlan = field(init=False)
@@ -264,11 +217,7 @@ class _PlacedAnew:
         demand = {uid: sign * job.demand().dominant(capacity)[1] for uid, job in jobs.items()}
         unplaced = list[Classified]()
 
-        def turn(job: Classified) -> tuple[bool, float, str]:
-            uid = job.job.uid
-            return uid not in self.protected, demand[uid], uid
-
-        for each in sorted(moving, key=turn):
+        for each in sorted(moving, key=lambda job: (demand[job.job.uid], job.job.uid)):
             uid = each.job.uid
             counts = self._fit(each, jobs[uid]) if uid in wanted else None
             if counts is not None:

@@ -70,15 +70,8 @@ class Undecided:
 
     def _account(self, view: JobView, kinds: Sequence[str]) -> JobAccount:
         job, fairness = view.job, self.config.fairness
-        of_namespace = of_class = 1.0
-        if fairness is not None:
-            of_namespace, of_class = (
-                fairness.of_namespace(job.key.namespace),
-                fairness.of_class(job),
-            )
         return JobAccount(
-            weight=of_namespace * of_class,
-            namespace_weight=of_namespace,
+            weight=1.0 if fairness is None else fairness.of_class(job),
             received=self.inputs.received.get(job.uid, Service()),
             holds=Holding(job.counts, self.kind_of(job.uid)) if view.running else None,
             progress=view.progress,

@@ -59,7 +59,7 @@ def settle(undecided: Undecided) -> Settled:
     if config.fairness is not None:
         jobs = [each.with_objective(config.fairness) for each in jobs]
     # 1. Share
-    shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
+    shares = [share_pool(pool, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     # 2. and 3. Fit and settle, waiting jobs first
     loan = _loan(undecided, shares, answer)
@@ -304,10 +304,6 @@ class Settlement:
         uid, current = job.job.uid, job.job.counts
         wanted = self.allocated.get(uid, current)
         policy_reason = self._policy_reason(uid)
-        beside = job.in_place(wanted)
-        if beside is not None and self._net_saving(job, beside) > self._net_saving(job, wanted):
-            policy_reason = f"{wanted} would take a restart, which {beside} do not"
-            wanted = beside
         if wanted == current or job.cooling:
             self.decide(job, current, "" if job.cooling else policy_reason)
         elif job.why_excluded(wanted) is not None:
@@ -367,7 +363,7 @@ class Settlement:
             return saving
         if job.gain(counts, self.loan) <= self.config.hysteresis_fraction:
             return -math.inf
-        return max(job.worth(counts, job.price_of(counts)), _LEAST_WORTH)
+        return max(job.worth(counts, job.price_seconds), _LEAST_WORTH)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         if job.saving(wanted) <= 0:
@@ -406,8 +402,8 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
         return 0.0
     if donor.keeps_deadline(wanted):
         # In time all the same.
-        return -donor.worth(donor.job.counts, donor.price_of(wanted))
-    return -donor.worth(wanted, donor.price_of(wanted))
+        return -donor.worth(donor.job.counts, donor.price_seconds)
+    return -donor.worth(wanted, donor.price_seconds)
 
 
 def _placed_reason(job: Classified, counts: Counts) -> str:

@@ -5,10 +5,8 @@ does not fit gets a plan on the cluster as it will be: running jobs end by the f
 profiles, jobs without a forecast after all others. Only the nodes of that plan are closed, so that
 room gathers on them; the gangs behind use all other nodes, and these too where their own forecast
 ends before the planned begin. A gang that would not fit after the end of all jobs closes nothing.
-One that has to wait for jobs of its own namespace, or that is kept from its nodes by rules of pods,
-closes nodes for its own namespace alone: whoever may end the one or change the other could keep
-everybody else waiting for ever. So does one that has waited for long for a job of which no end is
-known.
+Nor does one that is kept from its nodes by rules of pods, or that has waited for long for a job of
+which no end is known: others would wait for ever.
 
 Running jobs change all the time. So they are read once a minute, and a plan is kept while its nodes
 would still have the room; otherwise room would gather now here, now there.
@@ -16,7 +14,7 @@ would still have the room; otherwise room would gather now here, now there.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Final, NamedTuple, Protocol
 
@@ -38,8 +36,7 @@ MAX_CLOSING: Final = 16
 on. Further ones wait without."""
 
 ENDLESS_SECONDS: Final = 3600.0
-"""How long gangs close nodes for all others while they wait for a job of which no end is known;
-after that they close them for their own namespace alone."""
+"""How long gangs close nodes while they wait for a job of which no end is known."""
 
 
 class JobUsage(NamedTuple):
@@ -95,13 +92,13 @@ class FuturePlan:
     is_predicted: bool = True
     """Whether all jobs that it waits for have a forecast; otherwise it may begin any time later."""
 
-    namespace: str | None = None
-    """For the gangs of which namespace it closes nodes; ``None``: of every one."""
+    closes: bool = True
+    """Whether the gang closes nodes until then."""
 
     @property
     def nodes(self) -> Collection[str]:
-        """The nodes that are closed for others."""
-        return self.amounts.keys()
+        """The nodes that are closed for the gangs behind it."""
+        return self.amounts.keys() if self.closes else ()
 
 
 class _JobEnding(NamedTuple):
@@ -126,17 +123,6 @@ class _Future:
 
     emptied: Capacity
     """What is left once all jobs have ended."""
-
-    _others: dict[str, Capacity] = field(default_factory=dict)
-
-    def without(self, namespace: str) -> Capacity:
-        """Return what is left once the jobs of all other namespaces have ended."""
-        if namespace not in self._others:
-            capacity = self._others[namespace] = self.left.copy()
-            for ending in self.endings:
-                if ending.key.namespace != namespace:
-                    _add_amounts(capacity, ending.amounts, 1)
-        return self._others[namespace]
 
 
 class _KnownPlan(NamedTuple):
@@ -181,7 +167,7 @@ class Backfill:
         if not self.may_close(gang.job_uid):
             return None
         plan = self._current_plan(gang, closed, now, reader)
-        return None if plan is None else self._bounded(plan, gang, now)
+        return None if plan is None else self._bounded(plan, now)
 
     def fits_when_all_have_ended(self, gang: Gang, now: Instant, reader: ClusterReader) -> bool:
         """Return whether a gang fits on nodes that have no training job, whatever is closed."""
@@ -200,14 +186,14 @@ class Backfill:
         bare = replace(gang, members=members, surroundings=None)
         return self._place(bare, future.emptied if never else future.left, ()) is not None
 
-    def _bounded(self, plan: FuturePlan, gang: Gang, now: Instant) -> FuturePlan:
-        """A plan that waits for a job of which no end is known closes nodes for all for a time."""
-        if plan.is_predicted or plan.namespace is not None:
+    def _bounded(self, plan: FuturePlan, now: Instant) -> FuturePlan:
+        """A plan that waits for a job of which no end is known closes nodes for a time."""
+        if plan.is_predicted or not plan.closes:
             return plan
         since = self._endless_since.setdefault(plan.awaits, now.monotonic)
         if now.monotonic - since <= ENDLESS_SECONDS:
             return plan
-        return replace(plan, namespace=gang.key.namespace)
+        return replace(plan, closes=False)
 
     def _current_plan(
         self, gang: Gang, closed: Collection[str], now: Instant, reader: ClusterReader
@@ -216,13 +202,13 @@ class Backfill:
         if known is not None and known.gang != gang:
             known = None
         plan = None if known is None else known.plan
-        passes = plan is None or not any(node in closed for node in plan.nodes)
+        passes = plan is None or not any(node in closed for node in plan.amounts)
         if known is not None and passes and self._is_fresh(known.read_at):
             return plan
         future = self._read(now, reader, again=known is None)
         around = reader.with_surroundings(gang)
         if plan is not None and passes and self._stays(plan, around, closed, future):
-            plan = _future_plan(plan.amounts, future, now, plan.namespace)
+            plan = replace(_future_plan(plan.amounts, future, now), closes=plan.closes)
         else:
             plan = self._plan(gang, around, closed, future, now)
         self._known[gang.job_uid] = _KnownPlan(future.read_at, gang, plan)
@@ -257,13 +243,11 @@ class Backfill:
     def _stays(
         self, plan: FuturePlan, around: Gang, closed: Collection[str], future: _Future
     ) -> bool:
-        """Return whether a plan still holds, for the same namespaces."""
-        others = future.without(around.key.namespace)
-        if plan.namespace is not None:
-            waits_for_own = self._place(around, others, closed) is None
-            return waits_for_own and _still_fits(plan.amounts, future.emptied)
-        is_free = around.surroundings is None or self._place(around, others, closed) is not None
-        return is_free and _still_fits(plan.amounts, others)
+        """Return whether a plan still holds, and closes nodes or none as before."""
+        is_free = around.surroundings is None or (
+            self._place(around, future.emptied, closed) is not None
+        )
+        return is_free == plan.closes and _still_fits(plan.amounts, future.emptied)
 
     def _plan(
         self, gang: Gang, around: Gang, closed: Collection[str], future: _Future, now: Instant
@@ -272,14 +256,12 @@ class Backfill:
         placement = self._place(gang, future.emptied, closed)
         if placement is None:
             return None
-        placement = self._earliest(gang, closed, future) or placement
-        amounts, others = _by_node(gang, placement), future.without(gang.key.namespace)
-        if around.surroundings is None and _still_fits(amounts, others):
-            return _future_plan(amounts, future, now)
-        without_own = self._place(around, others, closed)
-        if without_own is None:
-            return _future_plan(amounts, future, now, gang.key.namespace)
-        return _future_plan(_by_node(gang, without_own), future, now)
+        if around.surroundings is None:
+            placement = self._earliest(gang, closed, future) or placement
+            return _future_plan(_by_node(gang, placement), future, now)
+        allowed = self._place(around, future.emptied, closed)
+        plan = _future_plan(_by_node(gang, allowed or placement), future, now)
+        return replace(plan, closes=allowed is not None)
 
     def _earliest(self, gang: Gang, closed: Collection[str], future: _Future) -> Placement | None:
         """The plan at the end of the first job by which the gang fits, by the forecasts."""
@@ -356,9 +338,7 @@ def _still_fits(amounts: Mapping[str, Resources], emptied: Capacity) -> bool:
     )
 
 
-def _future_plan(
-    amounts: Mapping[str, Resources], future: _Future, now: Instant, namespace: str | None = None
-) -> FuturePlan:
+def _future_plan(amounts: Mapping[str, Resources], future: _Future, now: Instant) -> FuturePlan:
     """It begins no earlier than each node has the room, by the forecasts.
 
     Where a job without a forecast has to end too, the gang cannot begin before the others."""
@@ -380,4 +360,4 @@ def _future_plan(
                 begins_at, awaits = ending.at, ending
     last = unknown or awaits
     uid, key = ("", None) if last is None else (last.job_uid, last.key)
-    return FuturePlan(amounts, begins_at, uid, key, unknown is None, namespace)
+    return FuturePlan(amounts, begins_at, uid, key, unknown is None)

@@ -159,9 +159,7 @@ class Planning:
                 known = walk.consider(queued, gang)
                 self._charge(gang, self._clock() - began, snapshot.now.monotonic)
             if known is not None and self._backfill.may_close(job_uid):
-                gang = queued.gang
-                closed = walk.closed_to(gang.key.namespace)
-                plan = self._backfill.future_plan(gang, closed, snapshot.now, reader)
+                plan = self._backfill.future_plan(queued.gang, walk.closed, snapshot.now, reader)
                 if plan is not None:
                     future_plans[job_uid] = plan
                     walk.close(plan)
@@ -272,10 +270,10 @@ class _Walk:
     ) -> None:
         self._snapshot, self._free, self._rule = snapshot, free, rule
         self.before = before
-        self._closed: dict[str | None, dict[str, float]] = {}
-        """By namespace (``None``: for all) and node, when the gang that it is kept for can begin
-        (epoch, seconds)."""
-        self._every_closed: dict[str, frozenset[str]] = {}
+        self._begins: dict[str, float] = {}
+        """By closed node, when the gang that it is kept for can begin (epoch, seconds)."""
+        self.closed: frozenset[str] = frozenset()
+        """The nodes that are closed for gangs of which no end is known."""
         self.answers: list[PlannedGang | RefusedGang] = []
         self._shapes = shapes
         self.searches = 0
@@ -283,27 +281,16 @@ class _Walk:
 
     def close(self, plan: FuturePlan) -> None:
         """Keep nodes for a gang, against those behind it."""
-        kept = self._closed.setdefault(plan.namespace, {})
-        kept |= dict.fromkeys(plan.nodes, plan.begins_at)
-        self._every_closed.clear()
-
-    def closed_to(self, namespace: str) -> frozenset[str]:
-        """The nodes that are closed for gangs of a namespace of which no end is known."""
-        if namespace not in self._every_closed:
-            every, own = self._closed.get(None, {}), self._closed.get(namespace, {})
-            self._every_closed[namespace] = frozenset(every.keys() | own.keys())
-        return self._every_closed[namespace]
+        self._begins |= dict.fromkeys(plan.nodes, plan.begins_at)
+        self.closed = frozenset(self._begins)
 
     def closed_for(self, queued: QueueEntry) -> frozenset[str]:
         """The nodes that are closed for a gang: not those where it ends before they are needed."""
-        namespace = queued.gang.key.namespace
-        closed = self.closed_to(namespace)
         remaining = self._snapshot.remaining_seconds.get(queued.waiting.job_uid)
-        if remaining is None or not closed:
-            return closed
-        ends_at, kept = self._snapshot.now.epoch + remaining, (None, namespace)
-        begins = [self._closed.get(each, {}) for each in kept]
-        return frozenset(name for each in begins for name, begin in each.items() if ends_at > begin)
+        if remaining is None or not self.closed:
+            return self.closed
+        ends_at = self._snapshot.now.epoch + remaining
+        return frozenset(name for name, begin in self._begins.items() if ends_at > begin)
 
     def must_be_reserved_first(self, gang: Gang) -> bool:
         """Return whether plans of this slice may concern the gang by rules of pods, which count

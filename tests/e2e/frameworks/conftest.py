@@ -78,14 +78,6 @@ def run(runs: Runs, job: FrameworkJob) -> RescaleRun:
     return runs[job.name].result(_STORY_SECONDS)
 
 
-@pytest.fixture
-def dynamic(optimus: OptimusCluster, tmp_path: Path) -> Scenario:
-    """A namespace with the claim of the TensorFlow jobs."""
-    scenario = _namespace(optimus, "dynamic")
-    _provide(scenario, TENSORFLOW.claim(), tmp_path)
-    return scenario
-
-
 def _namespace(optimus: OptimusCluster, name: str) -> Scenario:
     optimus.api.create(f"{CORE}/namespaces", {"metadata": {"name": name}})
     scenario = Scenario(optimus, name)

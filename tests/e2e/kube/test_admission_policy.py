@@ -158,17 +158,23 @@ def test_these_changes_are_permitted(
     assert "patched" in jobs.patch(body, of(kind, specs, **patch.get("also", {})))
 
 
+def test_a_job_with_dynamic_workers_is_no_exception(jobs: Jobs) -> None:
+    body = job("TFJob", "j", enableDynamicWorker=True)
+    jobs.apply(body)
+    with pytest.raises(KubectlError, match=SENTENCE):
+        jobs.patch(body, of("TFJob", FEWER))
+
+
 def test_jobs_that_are_never_managed_are_not_looked_at(jobs: Jobs) -> None:
-    dynamic = job("TFJob", "dynamic", enableDynamicWorker=True)
     queued = job("TFJob", "queued")
     queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
     ended = job("TFJob", "ended")
-    for body in (dynamic, queued, ended):
+    for body in (queued, ended):
         jobs.apply(body)
     condition = {"type": "Failed", "status": "True", "reason": "TFJobFailed", "message": "ended"}
     status = json.dumps({"status": {"conditions": [condition], "replicaStatuses": {}}})
     jobs.kubectl("patch", "tfjob/ended", "--subresource=status", "--type=merge", "-p", status)
-    for body in (dynamic, queued, ended):
+    for body in (queued, ended):
         jobs.patch(body, of("TFJob", FEWER))
         assert jobs.counts(body) == (1, 1)
 

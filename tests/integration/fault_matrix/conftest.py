@@ -19,7 +19,6 @@ from tests.integration.fault_matrix.matrix_scenario import (
     FairShareScenario,
     MatrixScenario,
     PausingScenario,
-    ResizingScenario,
 )
 from tests.integration.fault_matrix.ranks_scenario import RanksScenario
 
@@ -64,13 +63,6 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixScenario]
     """The cluster, and the points of an undisturbed rescale."""
     with _two_nodes("matrix", tmp_path_factory, {}) as made:
         yield MatrixScenario(made)
-
-
-@pytest.fixture(scope="package")
-def resizing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResizingScenario]:
-    """The cluster, and the points of an undisturbed change of workers in place."""
-    with _two_nodes("resizing", tmp_path_factory, {}) as made:
-        yield ResizingScenario(made)
 
 
 @pytest.fixture(scope="module")

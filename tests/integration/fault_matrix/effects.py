@@ -26,9 +26,6 @@ EFFECTS: Final[Mapping[str, Effect]] = {
 }
 _IS_WHOLE: Final = os.environ.get("OPTIMUS_FAULT_MATRIX") == "all"
 
-EACH_EFFECT = pytest.mark.parametrize(
-    "effect", [pytest.param(each, id=name) for name, each in EFFECTS.items()]
-)
 EACH_BUT_KILLS = pytest.mark.parametrize(
     "effect",
     [pytest.param(each, id=name) for name, each in EFFECTS.items() if not isinstance(each, Kill)],

@@ -13,13 +13,8 @@ from tests.harness.faults.processes import AUTOSCALER
 from tests.harness.faults.state_recorder import GONE
 from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
-from tests.harness.small_jobs import (
-    at,
-    counted_job,
-    dynamic_job,
-    set_bounds,
-)
-from tests.harness.training_runs import Run, violations
+from tests.harness.small_jobs import counted_job
+from tests.harness.training_runs import violations
 from tests.integration.fault_matrix.call_points import CallPoint, call_points
 
 REFUSED = ErrorResponse(422)
@@ -46,7 +41,6 @@ class Course:
 
 RESCALE = Course(frozenset({SMALL, LARGE}), runs=1, suspensions=2)
 PAUSE = Course(frozenset({(1, 3), (1, 1)}), runs=1, suspensions=2)
-IN_PLACE = Course(frozenset({(1, 2), (1, 3), (1, 4)}), runs=0, suspensions=0)
 
 
 class MatrixScenario:
@@ -150,13 +144,8 @@ class MatrixScenario:
         if sum(SUSPENDS.match(each) for each in done) > course.suspensions:
             yield "it was suspended more often than it was moved"
         yield from self._early_resumes
-        yield from violations(self._comparable(runs, since), exact=True)
+        yield from violations(runs, exact=True)
         yield from self._scenario.autoscaler_defects()
-
-    def _comparable(self, runs: list[Run], since: Before) -> list[Run]:
-        """The runs that have the same checkpoints."""
-        del since
-        return runs
 
     def _look_at(self, call: Call) -> None:
         """No pod of the run before may be there when a job is resumed."""
@@ -238,42 +227,6 @@ class PausingScenario(MatrixScenario):
             return len(self._scenario.bound(job)) == job.pods
         except GONE:
             return False
-
-
-class ResizingScenario(MatrixScenario):
-    """A job whose workers come together and leave one at a time, while worker 0 trains on."""
-
-    _SMALL, _LARGE = (1, 2), (1, 4)
-
-    def _enumerate(self) -> tuple[CallPoint, ...]:
-        self._job = dynamic_job("elastic", self._SMALL)
-        self._scenario.submit(self._job)
-        self._scenario.wait_training(self._job)
-        found: dict[CallPoint, None] = {}
-        for _ in range(_PASSES):
-            self._proxy.inject()
-            self._resize()
-            found |= dict.fromkeys(call_points(self._proxy.calls))
-        return tuple(found)
-
-    def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
-        del is_refused  # there is no resume
-        self._proxy.inject()
-        self._scenario.wait_training(self._job)
-        before = self._scenario.now(self._job)
-        self._proxy.inject(*faults)
-        self._resize()
-        return list(self._harm(self._job, before, IN_PLACE))
-
-    def _comparable(self, runs: list[Run], since: Before) -> list[Run]:
-        return runs[since.runs :]  # none, where nobody else restarts
-
-    def _resize(self) -> None:
-        is_small = (self._job.ps, self._job.workers) == self._SMALL
-        target = self._LARGE if is_small else self._SMALL
-        set_bounds(self._scenario, self._job, target)
-        self._job = at(self._job, target)
-        self._scenario.wait_training(self._job)
 
 
 def _fault(point: CallPoint, effect: Effect) -> Fault:

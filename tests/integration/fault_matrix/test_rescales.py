@@ -1,18 +1,17 @@
 """Each API call of a rescale meets each kind of fault: the job ends where it would have ended, and
-nothing is lost; in place, the workers come and go as without it, and nobody else restarts."""
+nothing is lost."""
 
 import pytest
 
 from localcluster.faults.faults import Effect
 from tests.integration.fault_matrix.effects import (
     EACH_BUT_KILLS,
-    EACH_EFFECT,
     WRITES,
     assert_written,
     cases,
     play,
 )
-from tests.integration.fault_matrix.matrix_scenario import MatrixScenario, ResizingScenario
+from tests.integration.fault_matrix.matrix_scenario import MatrixScenario
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -27,14 +26,3 @@ def test_a_rescale_ends_as_without_a_fault_where_a_call(
 def test_the_points_are_all_that_a_rescale_does(matrix: MatrixScenario) -> None:
     """The list is made from what was seen: it has at least the writes of the machine."""
     assert_written(matrix, WRITES)
-
-
-@EACH_EFFECT
-def test_workers_come_and_go_as_without_a_fault_where_a_call(
-    resizing: ResizingScenario, effect: Effect
-) -> None:
-    play(resizing, effect, cases(resizing.points, effect))
-
-
-def test_the_points_are_all_that_a_rescale_in_place_does(resizing: ResizingScenario) -> None:
-    assert_written(resizing, ("tfReplicaSpecs", "Resizing", "Starting", "Rescaled"))

@@ -190,7 +190,7 @@ def test_settings_are_texts_that_both_programs_read(chart: Chart) -> None:
 
 def test_the_file_of_both_programs_is_a_value(chart: Chart, tmp_path: Path) -> None:
     given = {
-        "autoscaler": {"moves-per-hour": 3, "namespace-weights": {"ml": 2}},
+        "autoscaler": {"moves-per-hour": 3, "priority-weights": {"high": 2}},
         "extender": {"topology-labels": ["rack"]},
         "policy": {"optimus": {"min-gain-fraction": 0.01}},
     }
@@ -206,7 +206,7 @@ def test_the_file_of_both_programs_is_a_value(chart: Chart, tmp_path: Path) -> N
         assert (yaml.safe_load(text) or {}) == config
         deciding = autoscaler.settings.parse([f"--config={path}"], {})
         placing = extender.settings.parse([f"--config={path}"], {})
-    assert (deciding.moves_per_hour, deciding.namespace_weights) == (3, {"ml": 2.0})
+    assert (deciding.moves_per_hour, deciding.priority_weights) == (3, {"high": 2.0})
     assert placing.topology_labels == ("rack",)
 
 

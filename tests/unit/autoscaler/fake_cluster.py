@@ -103,16 +103,6 @@ class FakeCluster:
             fake.manifest["status"]["conditions"] = []
         if not fake.pods and self._room() >= sum(fake.counts):
             self._make_pods(fake)
-        elif fake.pods and fake.is_dynamic:
-            self._change_workers(fake)
-
-    def _change_workers(self, fake: FakeJob) -> None:
-        """What the operator does with enableDynamicWorker."""
-        there, wanted = len(fake.pods) - fake.counts.ps, fake.counts.workers
-        del fake.pods[len(fake.pods) - max(there - wanted, 0) :]
-        for index in range(there, wanted):
-            own = json.dumps({"cluster": {"ps": ["h"], "worker": {str(index): "h"}}})
-            fake.pods.append(pod_of(fake, "worker", index, own, self.at))
 
     def _end_pods(self, fake: FakeJob) -> None:
         if fake.pods and not fake.leaving:
@@ -232,9 +222,6 @@ class FakeCluster:
     ) -> Written | Refused:
         mark = SuspensionMark(interval_id, self.instance, pause)
         return self._write(job, {"suspend": True, **limits}, mark.text)
-
-    def resize(self, job: TrainingJob, counts: Counts) -> Written | Refused:
-        return self._set_counts(job, counts, self._write(job, {}, None))
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         return self._set_counts(job, counts, self._write(job, {"suspend": False}, None))

@@ -56,7 +56,7 @@ class FakeJob:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether its workers come and go while it runs."""
+        """Whether its pods are told of no whole gang."""
         return bool(self.manifest["spec"].get("enableDynamicWorker"))
 
     @property

@@ -119,10 +119,16 @@ def test_pods_that_the_watch_still_shows_do_not_stop_a_job(
     assert (job.runs, job.suspended) == (2, False)
 
 
+@pytest.mark.parametrize("is_dynamic", [False, True], ids=["a whole gang", "dynamic workers"])
 def test_a_rescale_by_the_autoscaler_is_no_such_change(
-    cluster: FakeCluster, harness: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness, *, is_dynamic: bool
 ) -> None:
-    job = cluster.submit(tf_job("a", 1, 2, rescale="any", target_loss="0.001"))
+    """With enableDynamicWorker the pods list no whole gang, and the job is stopped as any other."""
+    job = tf_job("a", 1, 2, rescale="any", target_loss="0.001", training_mode="async")
+    job.manifest["spec"]["enableDynamicWorker"] = is_dynamic
+    cluster.submit(job)
     harness.run(60)
     assert job.runs > 1
-    assert "ReplicasChanged" not in cluster.reasons("a")
+    samples = harness.state().progress(cluster.at).samples
+    assert {each.counts for each in samples} >= {Counts(1, 2), job.counts}
+    assert not {"ReplicasChanged", "HalfPlaced"} & {*cluster.reasons("a")}

@@ -170,8 +170,7 @@ def test_a_file_sets_what_has_no_flag(tmp_path: Path) -> None:
       log-readers: 4
       node-kind-label: accelerator
       fairness: 1
-      namespace-weights: {ml: 2, vision: 0.5}
-      priority-weights: {high: 3}
+      priority-weights: {high: 3, low: 0.5}
     extender: {bind-gangs: false}
     policy:
       optimus: {min-gain-fraction: 0.01}
@@ -179,8 +178,7 @@ def test_a_file_sets_what_has_no_flag(tmp_path: Path) -> None:
     settings = parse([given(tmp_path, text), "--interval-seconds=30"], {})
     assert (settings.tick_seconds, settings.log_readers, settings.interval_seconds) == (1.0, 4, 30)
     assert settings.node_kind_label == "accelerator"
-    weights = {"ml": 2.0, "vision": 0.5}, {"high": 3.0}
-    assert fairness_of(settings) == Fairness(1.0, *weights)
+    assert fairness_of(settings) == Fairness(1.0, {"high": 3.0, "low": 0.5})
     assert settings.policy_options == {"optimus": {"min-gain-fraction": 0.01}}
     variables = {"OPTIMUS_CONFIG": str(settings.config), "OPTIMUS_INTERVAL_SECONDS": "30"}
     assert parse([], variables) == settings
@@ -203,7 +201,7 @@ def test_all_problems_of_a_file_and_of_flags_are_one_message(tmp_path: Path) -> 
       moves-per-hour: 0
       node-kind-label: cpu kind
       fairness: much
-      namespace-weights: {ml: 0}
+      priority-weights: {ml: 0}
     policy:
       tetris: {min: 1}
       optimu: {}
@@ -216,7 +214,7 @@ def test_all_problems_of_a_file_and_of_flags_are_one_message(tmp_path: Path) -> 
         "autoscaler.interval-seconds: this is the flag --interval-seconds, and no value of a file",
         "autoscaler.log-readers 1.5: a whole number, 0 or more, is expected",
         "autoscaler.profiling-seconds 'soon': a number, 0 or more, is expected",
-        "autoscaler.namespace-weights {'ml': 0}: names with numbers above 0 are expected: {ml: 2}",
+        "autoscaler.priority-weights {'ml': 0}: names with numbers above 0 are expected: {ml: 2}",
         "autoscaler.moves-per-hour: more than 0 is expected",
         "autoscaler.fairness 'much': log, or a number from -2 to -1, or of 0 or more, is expected",
         "policy.tetris: there is no option 'min': its options are work-weight",
@@ -249,7 +247,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variable", "key"),
-    [("OPTIMUS_TICK_SECONDS", "tick-seconds"), ("OPTIMUS_NAMESPACE_WEIGHT", "namespace-weights")],
+    [("OPTIMUS_TICK_SECONDS", "tick-seconds"), ("OPTIMUS_PRIORITY_WEIGHT", "priority-weights")],
 )
 def test_a_variable_of_a_value_of_the_file_is_refused(variable: str, key: str) -> None:
     with pytest.raises(SettingsError, match=rf"did you mean autoscaler\.{key} in the file"):
@@ -257,7 +255,7 @@ def test_a_variable_of_a_value_of_the_file_is_refused(variable: str, key: str) -
 
 
 def test_fairness_is_of_one_policy_alone(tmp_path: Path) -> None:
-    for text in ("fairness: 1", "namespace-weights: {ml: 2}"):
+    for text in ("fairness: 1", "priority-weights: {ml: 2}"):
         (problem,) = problems(tmp_path, f"autoscaler: {{{text}}}", "--policy=drf")
         assert problem.startswith("--policy 'drf': optimus, the only policy")
 

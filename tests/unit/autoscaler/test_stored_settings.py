@@ -36,11 +36,11 @@ def test_the_options_of_the_policy_are_those_of_the_file_also_where_a_profile_is
         Settings(policy="optimus-paper", policy_options={"optimus-paper": options})
     ).settings
     assert decision.policy == policy_named("optimus-paper", options)
-    stored = ClusterSettings(decision, policy_options=options).stored("ns")
+    stored = ClusterSettings(decision, policy_options=options).stored()
     found = settings_of(stored)
     assert isinstance(found, ClusterSettings)
     assert found.decision == decision
-    assert found.stored("ns") == stored
+    assert found.stored() == stored
     unknown = settings_of({**stored, "policy_options": {"later": 1}})
     assert isinstance(unknown, NotReady)
 

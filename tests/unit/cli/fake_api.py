@@ -146,7 +146,7 @@ def stored_state(
         steps_per_epoch=seen.steps_per_epoch,
         trained_seconds=seen.trained_seconds,
     )
-    decided_by = None if settings is None else settings.stored("ns")
+    decided_by = None if settings is None else settings.stored()
     return pack(SavedState(log, JobRecord(**record), decided_by))
 
 

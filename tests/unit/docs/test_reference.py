@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import autoscaler.settings
 import extender.settings
+from autoscaler.profile.events import _NORMAL
 from docs.generate_reference import PAGE, generated
 from extender.gang_states import SENTENCES
 from optimus.cli import job_table
@@ -49,6 +50,7 @@ def test_the_reference_has_the_events_that_there_are() -> None:
     assert listed <= _texts("*.py")
     camel_case = re.compile(r"(?:[A-Z][a-z]+){2,}")
     assert {name for name in _texts("*events.py") if camel_case.fullmatch(name)} <= listed
+    assert listed >= _NORMAL
 
 
 def _texts(pattern: str) -> set[str]:

@@ -48,14 +48,6 @@ def _mx_config(kind: str, index: int) -> str:
             _tf("chief", 0, ps=_PS, worker=_WORKERS, chief=["j-chief-0.ns.svc:2222"]),
             Task("trainer", 0, 2, 4, _PS_ADDRESSES),
         ),
-        "a worker that comes and goes is told of itself and the PSs": (
-            _tf("worker", 2, ps=_PS, worker={"2": "h:1"}),
-            Task("trainer", 2, 2, 64, _PS_ADDRESSES, may_change=True),
-        ),
-        "a PS of such workers is told of itself": (
-            _tf("ps", 1, ps=_PS[1:], worker={}),
-            Task("ps", 0, 1, 64, _PS_ADDRESSES[1:], may_change=True),
-        ),
         "the scheduler of an MXJob": (
             {**_DMLC, "DMLC_ROLE": "scheduler"},
             Task("scheduler", None, 2, 3, scheduler=_ROOT),
@@ -101,10 +93,6 @@ def test_what_the_operator_sets_is_understood(environment: dict[str, str], task:
         "an address has no port": (
             _tf("worker", 0, ps=["no port"], worker=_WORKERS),
             "does not list",
-        ),
-        "a chief has no part where workers come and go": (
-            _tf("chief", 0, ps=[], worker={}),
-            "chief 0 has no part",
         ),
         "MXTune has no part": ({"DMLC_ROLE": "tuner"}, "'tuner'"),
         "the scheduler is not named": ({"DMLC_ROLE": "worker"}, "DMLC_PS_ROOT_URI is missing"),

@@ -8,6 +8,7 @@ from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.profiles import JobRef, ProfileStatus, TrainingProfile
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import decode_job
+from optimus.placement.queue.backfill import ENDLESS_SECONDS
 from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
@@ -41,16 +42,22 @@ def test_an_old_gang_that_needs_two_empty_nodes_leaves_the_others_to_small_gangs
 
 
 @cases(
-    ("waited", "planned"),
-    {"at the age limit it does not close nodes yet": (600, 2), "past it it does": (601, 0)},
+    ("waited", "later", "planned"),
+    {
+        "at the age limit it does not close nodes yet": (600, 0, 2),
+        "past it it does": (601, 0, 0),
+        "not for ever where the running job has no known end": (601, ENDLESS_SECONDS + 1, 2),
+    },
 )
-def test_the_age_limit_of_a_gang_that_closes_nodes(waited: int, planned: int) -> None:
+def test_the_age_limit_of_a_gang_that_closes_nodes(waited: int, later: float, planned: int) -> None:
     cluster = FakeCluster({"a": 4})
     cluster.other("o", 1, "a")
     cluster.bind(cluster.pod("running", Role.WORKER, 0, None, 1).name, "a")
     cluster.job("old", 1, 2, priority=1)
     cluster.now += waited
     cluster.job("small", 1, 1)
+    cluster.plan()
+    cluster.now += later
     cluster.plan()
     assert len(cluster.planned_nodes()) == planned
 

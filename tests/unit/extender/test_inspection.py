@@ -11,6 +11,7 @@ from extender.inspection import MOST_AHEAD, Inspector
 from extender.state.cluster import ProfileFacts, ProfileForecast
 from optimus.jobs import Counts, FixedRole, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.waiting_events import Wait
+from optimus.placement.queue.backfill import ENDLESS_SECONDS
 from optimus.placement.rules import AffinityTerm, HostPort, PodRules, PodSelector
 from optimus.resources import Resources
 from tests.cases import cases
@@ -177,6 +178,8 @@ def test_the_job_that_keeps_nodes_free_is_named() -> None:
     assert [(each.job, each.keeps_nodes) for each in small.ahead] == [("ns/large", 2)]
     assert "behind ns/large (2 nodes), for which nodes are kept free" in small.sentence
     assert "a job before it in the queue needs the capacity" in small.reason
+    shown.wait(ENDLESS_SECONDS + 1)
+    assert shown.one("large").keeps_nodes == ()
 
 
 def test_jobs_ahead_are_named_up_to_a_number_and_counted() -> None:

@@ -109,14 +109,6 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
         Case(ALONE, {"a": steps(10)}),
         {"a": keep(1, 1, "a move needs more than 5% (a restart costs 60 s")},
     ),
-    "workers that come in place need not pay for a restart": (
-        Case([(job("a", dynamic_workers=True), ON_NODE_00)], {"a": steps(10)}),
-        {"a": grow(1, 5, "3 PS + 5 workers would take a restart, which 1 PS + 5 workers do not")},
-    ),
-    "other PSs are worth their restart where much is left": (
-        Case([(job("a", dynamic_workers=True), ON_NODE_00)], A_FORECAST),
-        {"a": grow(3, 5)},
-    ),
     "a gain within the error of the forecast is not taken": (
         Case(
             [(job("a", (3, 4)), FULL)],

@@ -16,7 +16,6 @@ from optimus.allocation import (
     PolicyMemory,
     PolicyTraits,
 )
-from optimus.allocation.fairness import Fairness
 from optimus.allocation.policy import (
     ClusterAllocation,
     ClusterProblem,
@@ -35,12 +34,10 @@ from optimus.interval import (
     Strategies,
     plan_interval,
 )
-from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec, RescaleRule
+from optimus.jobs import CountBounds, Counts, Job, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
-from optimus.policies import policy_named
-from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.cases import cases
 from tests.unit.interval.cluster import KnownForecasts, bind, job, nodes, steps
@@ -85,7 +82,6 @@ class Round:
     history: dict[str, JobHistory] = field(default_factory=dict)
     may_pause: bool = True
     at: float = AT
-    fairness: Fairness = field(default_factory=Fairness)
 
     def plan(self) -> IntervalPlan:
         pods = [pod for each, where in self.jobs if where for pod in bind(each, where)]
@@ -97,7 +93,7 @@ class Round:
             may_pause=self.may_pause,
         )
         strategies = Strategies(self.policy, Theorem1(), KnownForecasts(self.known))
-        return plan_interval("i7", inputs, strategies, IntervalConfig(fairness=self.fairness))
+        return plan_interval("i7", inputs, strategies, IntervalConfig())
 
     def decisions(self) -> dict[str, Decision]:
         return {each.key.name: each for each in self.plan().decisions}
@@ -152,36 +148,6 @@ class TestWhoStays:
         policy = granting(a=(2, 2))
         case = Round(policy, [(held, on("node-00"))], history={"a": history})
         assert outcome(case.decisions()) == {"a": (Action.KEEP, (1, 1))}
-
-
-class TestNamespaces:
-    def test_jobs_without_a_forecast_pause_none_within_the_part_of_another_namespace(self) -> None:
-        silent: list[tuple[Job, list[str]]] = [
-            (job(f"silent-{number}", key=JobKey("a", f"silent-{number}")), [])
-            for number in range(9)
-        ]
-        honest = [(job(name, key=JobKey("b", name)), on("node-00")) for name in ("short", "long")]
-        honest.append((job("longest", key=JobKey("b", "longest")), on("node-01")))
-        known = {"short": steps(1e3), "long": steps(1e4), "longest": steps(1e6)}
-        case = Round(policy_named("srtf"), [*silent, *honest], known=known)
-        assert paused_of(case) == ["longest"]
-        case.jobs = [(replace(each, priority=1), where) for each, where in silent] + honest
-        assert paused_of(case) == ["long", "longest", "short"]
-        case.may_pause = False
-        assert not paused_of(case)
-
-    def test_a_job_within_its_part_is_not_paused_by_fragments_where_its_counts_change(self) -> None:
-        worker = ReplicaSpec(Resources(cpu=3000))
-        mine = job("mine", (2, 1), key=JobKey("a", "mine"), worker=worker)
-        small: list[tuple[Job, list[str]]] = [
-            (job(name, key=JobKey("b", name)), []) for name in ("b", "c")
-        ]
-        known = {"mine": steps(1e6), "b": steps(1.0), "c": steps(1.0)}
-        # Placed in ascending demand, the small ones leave two cores on each node.
-        policy = granting(READS, mine=(1, 1), b=(1, 1), c=(1, 1))
-        case = Round(policy, [(mine, ["node-00", "node-01", "node-00"]), *small], known=known)
-        decided = case.decisions()
-        assert outcome({"mine": decided["mine"]}) == {"mine": (Action.SHRINK, (1, 1))}
 
 
 class TestThePlace:

@@ -12,7 +12,6 @@ from optimus.interval.capacity_plan import (
     Claim,
     headroom,
     largest_fit,
-    reserve,
 )
 from optimus.jobs import CountBounds, Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
@@ -211,25 +210,3 @@ def test_counts_that_failed_are_not_found() -> None:
     plan = headroom(cluster({"a": 8}, []), Theorem1(), [])
     failed = FailedCounts(Counts(2, 4), Counts(1, 1), "OOMKilled")
     assert largest_fit(plan, job("j"), Counts(2, 6), (failed,)) == Counts(1, 3)
-
-
-def test_workers_that_come_in_place_take_only_their_own_room() -> None:
-    counts = Counts(1, 2)
-    dynamic = replace(job("a"), counts=counts, dynamic_workers=True)
-    snapshot = cluster({"m": 3, "n": 2}, pods_of("a", "mnn"))
-    plan = headroom(snapshot, Theorem1(), ())
-    placed = reserve(plan, dynamic, Counts(1, 4))
-    assert placed is not None
-    where = {each.replica.index: each.node for each in placed if each.replica.role is Role.WORKER}
-    assert where == {0: "n", 1: "n", 2: "m", 3: "m"}, "the others stay where they are"
-    assert free_cpus(plan) == {"m": 0, "n": 0}
-    assert reserve(plan, dynamic, Counts(1, 5)) is None
-
-
-def test_the_room_of_workers_that_leave_in_place_is_not_free_yet() -> None:
-    dynamic = replace(job("a"), counts=Counts(1, 4), dynamic_workers=True)
-    plan = headroom(cluster({"n": 6}, pods_of("a", "nnnnn")), Theorem1(), ())
-    placed = reserve(plan, dynamic, Counts(1, 2))
-    assert placed is not None
-    assert sorted(each.replica.index for each in placed) == [0, 0, 1]
-    assert free_cpus(plan) == {"n": 1}

@@ -96,34 +96,12 @@ def test_a_heavier_job_gets_more_of_the_policy() -> None:
     assert sum(weighted["b"]) < sum(counts["b"])
 
 
-def crowd(fairness: Fairness | None) -> dict[str, int]:
-    """Tasks by job: six starting jobs of one namespace beside one of another."""
-    jobs = [in_namespace(f"j{number}", "many") for number in range(6)]
-    jobs.append(in_namespace("alone", "few"))
-    known = {each.key.name: steps(1000) for each in jobs}
-    case = Case(
-        [(each, []) for each in jobs],
-        known,
-        nodes=nodes(2, 18),
-        rules=IntervalConfig(fairness=fairness),
-    )
-    decided = case.plan()
-    return {each.key.name: sum(each.counts) for each in decided.decisions}
-
-
-@pytest.mark.parametrize("fairness", [None, Fairness(), Fairness(2.0)])
-def test_a_namespace_with_many_jobs_does_not_crowd_out_one_with_few(
-    fairness: Fairness | None,
-) -> None:
-    counts = crowd(fairness)
-    assert counts["alone"] > max(count for name, count in counts.items() if name != "alone")
-
-
 def test_a_weight_moves_capacity_between_running_jobs_where_it_is_worth_the_restarts() -> None:
-    heavy, light = in_namespace("heavy", "h"), in_namespace("light", "l", counts=(3, 5))
+    heavy = in_namespace("heavy", "h", priority_class="high")
+    light = in_namespace("light", "l", counts=(3, 5))
     placed = [(heavy, ["node-00"] * 2), (light, ["node-00"] * 2 + ["node-01"] * 6)]
     known = {"heavy": steps(1000), "light": steps(1000)}
-    weights = Fairness(0.0, {"h": 20.0})
+    weights = Fairness(0.0, {"high": 20.0})
     cluster = nodes(2, 6)
 
     def heavy_gets(fairness: Fairness | None) -> tuple[int, Action]:
@@ -138,7 +116,7 @@ def test_a_weight_moves_capacity_between_running_jobs_where_it_is_worth_the_rest
 
 
 def cooling_decision(ago: float) -> tuple[Action, str]:
-    """Of a job that would be faster with less, in a namespace that holds more than its part."""
+    """Of a job that would be faster with less."""
     large, small = in_namespace("large", "l", counts=(6, 6)), in_namespace("small", "s")
     decided = Case(
         [(large, ["node-00"] * 8 + ["node-01"] * 4), (small, ["node-01"] * 2)],

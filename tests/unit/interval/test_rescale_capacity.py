@@ -1,7 +1,5 @@
 """What capacity is kept for rescales in progress."""
 
-from dataclasses import replace
-
 import pytest
 
 from optimus.interval.capacity_plan import Claim, claims_of
@@ -41,12 +39,3 @@ def test_a_stopped_job_comes_first_and_one_that_starts_keeps_its_pods() -> None:
     assert claims(target, NO_COUNTS, Step.EMPTY) == [Claim(JOB, target, is_stopped=True)]
     starts = Claim(JOB, target, keeps_pods=True, is_stopped=True)
     assert claims(target, Counts(1, 2), Step.START) == [starts]
-
-
-def test_of_a_rescale_in_place_what_the_others_have_stays_theirs() -> None:
-    record = RescaleRecord("i", 0.0, JOB.counts, Counts(1, 4), "why", Step.RESIZE, 0.0)
-    rescale = Rescale(replace(record, in_place=True), needs_checkpoint=False)
-    snapshot = ClusterSnapshot(0.0, (JOB,), nodes(1), ())
-    snapshot.prepare({"a": JOB.counts}, {}, lambda: None)
-    (claim,) = claims_of([(JOB, rescale)], snapshot, 50.0, hold_seconds=60.0)
-    assert claim == Claim(JOB, Counts(1, 4), keeps_pods=True)

@@ -29,7 +29,7 @@ def other(config: Any) -> dict[str, Any]:
 INTERVAL = IntervalConfig(
     **other(IntervalConfig()),
     profiling=ProfilingConfig(**other(ProfilingConfig())),
-    fairness=Fairness(1.5, {"team-a": 2.0}, {"high": 3.0}),
+    fairness=Fairness(1.5, {"high": 3.0}),
 )
 
 
@@ -41,7 +41,7 @@ def test_every_setting_is_read_back_as_it_was_stored(policy: str, placement: str
     )
     ignored = frozenset({"nvidia.com/gpumem", "nvidia.com/gpucores"})
     settings = ClusterSettings(decision, "pool=training", ignored)
-    stored = msgspec.json.decode(msgspec.json.encode(settings.stored("team-a")))
+    stored = msgspec.json.decode(msgspec.json.encode(settings.stored()))
     found = settings_of(stored)
     assert isinstance(found, ClusterSettings)
     assert found.decision == decision
@@ -49,25 +49,14 @@ def test_every_setting_is_read_back_as_it_was_stored(policy: str, placement: str
     assert found.ignored_resources == ignored
 
 
-def test_a_profile_has_no_weight_of_another_namespace() -> None:
-    weights = Fairness(namespaces={"team-a": 2.0, "team-b": 5.0})
-    settings = ClusterSettings(DecisionSettings(interval=IntervalConfig(fairness=weights)))
-    assert "team-b" not in str(settings.stored("team-a"))
-    own, other = (settings_of(settings.stored(each)) for each in ("team-a", "team-b"))
-    assert isinstance(own, ClusterSettings)
-    assert isinstance(other, ClusterSettings)
-    both = own.beside([own, other])
-    assert both == settings, "who may read profiles of several namespaces knows their weights"
-
-
 def test_the_weights_may_be_left_at_their_defaults() -> None:
     fair = ClusterSettings(DecisionSettings(interval=IntervalConfig(fairness=Fairness(1.0))))
-    found = settings_of(fair.stored("ns"))
+    found = settings_of(fair.stored())
     assert isinstance(found, ClusterSettings)
     assert found.decision == fair.decision
 
 
-STORED = ClusterSettings().stored("ns")
+STORED = ClusterSettings().stored()
 
 
 @cases(

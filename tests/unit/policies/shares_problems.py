@@ -28,7 +28,6 @@ def shares_problem(
         prices=np.ones(len(free)),
         weights=np.ones(len(rows)),
         namespaces=("team",) * len(rows),
-        namespace_weights=np.ones(len(rows)),
         steps_left=np.ones(len(rows)),
         submitted=np.zeros(len(rows)),
         finish_by=np.full(len(rows), np.inf),

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from optimus.allocation import Candidate
-from optimus.allocation.problem import NamespaceShare
-from optimus.jobs import Counts, JobKey
+from optimus.jobs import Counts
 from optimus.policies.tetris import TetrisPolicy
 from optimus.resources import Resources
 from tests.cases import cases
@@ -48,27 +46,6 @@ def test_srtf_keeps_a_shorter_running_job_and_one_of_a_higher_priority() -> None
     first = replace(long, job=replace(long.job, priority=1))
     answer = allocate("srtf", problem(Resources(cpu=3000), runs, first))
     assert set(answer.counts) == {"a"}
-
-
-def test_srtf_pauses_no_job_within_its_namespaces_part_for_short_ones_of_another() -> None:
-    def of(namespace: str, each: Candidate) -> Candidate:
-        return replace(each, job=replace(each.job, key=JobKey(namespace, each.job.uid)))
-
-    honest = of("b", candidate("honest", steps=1e6, running=True))
-    more = of("b", candidate("more", steps=2e6, running=True))
-    nearly_done = [of("a", candidate(f"liar-{n}", steps=1.0)) for n in range(9)]
-    given = problem(Resources(cpu=4000), honest, more, *nearly_done)
-    shared = replace(given, shares=(NamespaceShare("a"), NamespaceShare("b")))
-    assert set(allocate("srtf", shared).counts) == {"honest", "liar-0"}
-    weighed = replace(given, shares=(NamespaceShare("a"), NamespaceShare("b", weight=4.0)))
-    assert "honest" in allocate("srtf", weighed).counts
-    # What others hold of a namespace counts; what one does not want, others use.
-    holds = NamespaceShare("b", held=Resources(cpu=4000))
-    assert (
-        "honest" not in allocate("srtf", replace(shared, shares=(shared.shares[0], holds))).counts
-    )
-    alone = replace(shared, candidates=(honest, more))
-    assert set(allocate("srtf", alone).counts) == {"honest", "more"}
 
 
 @cases(

@@ -187,19 +187,10 @@ class TestHierarchical:
     def test_what_a_job_cannot_use_goes_to_the_others(self) -> None:
         """Weights 3, 1, 1, 1 on four nodes: 1, 1/3, 1/3, 1/3 first, then 1 each."""
         weights = np.array([3.0, 1.0, 1.0, 1.0])
-        asked = shares_problem(
-            [[1]] * 4,
-            [[4]],
-            namespaces=tuple("abcd"),
-            namespace_weights=weights,
-            weights=weights,
-        )
+        asked = shares_problem([[1]] * 4, [[4]], weights=weights)
         assert GavelHierarchicalPolicy().shares(asked) == near([1], [1], [1], [1])
-        two = shares_problem(
-            [[1]] * 4, [[2]], namespaces=tuple("abcd"), namespace_weights=weights, weights=weights
-        )
-        shares = GavelHierarchicalPolicy().shares(two)
-        assert shares == near([1], [1 / 3], [1 / 3], [1 / 3])
+        two = shares_problem([[1]] * 4, [[2]], weights=weights)
+        assert GavelHierarchicalPolicy().shares(two) == near([1], [1 / 3], [1 / 3], [1 / 3])
 
     def test_it_goes_to_the_same_namespace_first(self) -> None:
         """One of b's jobs runs on the small kind alone, which has little; the other gets the rest

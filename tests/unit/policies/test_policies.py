@@ -100,16 +100,6 @@ def as_table(each: Candidate) -> TableForecast:
     return TableForecast(TableSpeed(terms), forecast.remaining_steps)
 
 
-def test_what_is_kept_back_is_kept_from_growth_and_not_from_the_least() -> None:
-    given_problem = problem(Resources(cpu=10000), candidate("a"), candidate("b"))
-    assert used(
-        given_problem, OptimusPolicy().allocate(replace(given_problem, reserve=Resources(cpu=4000)))
-    ) == (Resources(cpu=6000))
-    assert used(
-        given_problem, OptimusPolicy().allocate(replace(given_problem, reserve=Resources(cpu=9000)))
-    ) == (Resources(cpu=4000))
-
-
 @every_policy
 def test_nobody_gets_less_than_he_holds(policy: str) -> None:
     if policy == "fifo":

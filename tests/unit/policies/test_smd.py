@@ -203,10 +203,3 @@ def test_quotas_of_namespaces_hold() -> None:
     counts = granted(decide(asked)[0])
     assert len(counts) == 1
     assert sum(sum(each) for each in counts.values()) <= 3
-
-
-def test_what_is_reserved_is_not_grown_into() -> None:
-    one = candidate("one")
-    asked = problem(Resources(cpu=8000), one)
-    counts = granted(decide(replace(asked, reserve=Resources(cpu=5000)))[0])
-    assert sum(counts["one"]) == 3

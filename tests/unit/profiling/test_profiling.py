@@ -429,14 +429,6 @@ def test_a_run_has_to_save_more_than_it_costs(
     assert bool(moves) is begins
 
 
-def test_a_run_that_begins_and_ends_in_place_takes_no_restart() -> None:
-    dynamic = job("a", YOUNG.counts, dynamic_workers=True)
-    snapshot, known = cluster(dynamic), Expected(expecting(10_000), 1e6, 0.0)
-    free = free_capacity(snapshot)
-    (move,) = plan_profiling(snapshot, measured_of({"a": FIRST}), free, CONFIG, lambda *_: known)
-    assert dynamic.resizes_in_place(move.counts)
-
-
 @cases(
     ("minimum", "most", "untried"),
     {

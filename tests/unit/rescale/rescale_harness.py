@@ -24,7 +24,6 @@ from optimus.rescale.words import (
     PlacementFailed,
     ProfileWritten,
     RescaleRecord,
-    Resize,
     ResizeAndResume,
     Step,
     Suspend,
@@ -58,7 +57,6 @@ class Crashed(Exception):
 
 NEEDED_STEP = {
     Suspend: Step.SUSPEND,
-    Resize: Step.RESIZE,
     ResizeAndResume: Step.RESUME,
     Unmark: Step.YIELD,
 }
@@ -99,9 +97,7 @@ class RescaleHarness:
             1000.0,
             purpose=RescalePurpose.STRAGGLER if stays else RescalePurpose.INTERVAL,
             pause=self.pause if self.target == NO_COUNTS else None,
-            in_place=self.job.dynamic,
         )
-        self.needs_checkpoint = self.needs_checkpoint and not record.in_place
         self.rescale = Rescale(record, self.needs_checkpoint)
 
     @property
@@ -142,9 +138,6 @@ class RescaleHarness:
         return CountsFound(self.job.at, most if sum(most) <= self.job.capacity else None)
 
     def suspend(self, patch: Suspend) -> PatchAnswered:
-        return self.patch(patch)
-
-    def resize(self, patch: Resize) -> PatchAnswered:
         return self.patch(patch)
 
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:
@@ -206,10 +199,6 @@ class RescaleHarness:
                 )
                 self.assert_right_after_a_checkpoint()
                 self.job.suspend(by)
-            case Resize(counts=counts):
-                is_begun = self.stored.rolling_back or self.job.counts != self.stored.before
-                assert is_begun or not self.job.unwanted, "begun though its user does not want it"
-                self.job.resize(counts)
             case ResizeAndResume(counts=counts):
                 assert self.stored.rolling_back or not self.job.unwanted, (
                     "resized to what its user does not want"
@@ -245,9 +234,6 @@ class RescaleHarness:
         assert not job.failed
         # Counts that the user sets to what they were, or to the target, look like ours.
         ours = {self.before, self.target}
-        if self.job.dynamic:
-            low, high = sorted((self.before.workers, self.target.workers))
-            ours |= {Counts(self.target.ps, workers) for workers in range(low, high + 1)}
         assert job.counts in (ours if job.user_counts in {None, *ours} else {job.user_counts})
         if job.suspended:
             # A resume that was never stored has not begun: the next leader begins it again.

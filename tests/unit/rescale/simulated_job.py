@@ -46,8 +46,6 @@ class SimulatedJob:
     believed: tuple[int, Counts] | None = None
     checkpoint_at: float | None = None
     pods: list[Pod] = field(default_factory=list)
-    dynamic: bool = False
-    """Its workers come and go while it runs."""
 
     @classmethod
     def paused(cls, capacity: int = 10) -> "SimulatedJob":
@@ -70,7 +68,7 @@ class SimulatedJob:
         if self.suspended:
             for pod in self.pods:
                 pod.leaving = True
-        elif any(self._fails_by(pod) for pod in self.pods):
+        elif any(pod.run != self.run or pod.leaving for pod in self.pods):
             self.failed = True
             return
         if self.suspension_confirmed is not self.suspended:
@@ -86,17 +84,6 @@ class SimulatedJob:
         for role, count in (("ps", counts.ps), ("worker", counts.workers)):
             there = sum(pod.role == role for pod in self.pods)
             self.pods += [Pod(run, role) for _ in range(count - there)]
-        for pod in self.surplus:
-            pod.leaving = True
-
-    def _fails_by(self, pod: Pod) -> bool:
-        may_leave = self.dynamic and pod.role == "worker"
-        return pod.run != self.run or (pod.leaving and not may_leave)
-
-    @property
-    def surplus(self) -> list[Pod]:
-        workers = [pod for pod in self.pods if pod.role == "worker"]
-        return workers[self.counts.workers :] if self.dynamic else []
 
     def kubelet(self) -> None:
         self.pods = [pod for pod in self.pods if not pod.leaving]
@@ -163,14 +150,6 @@ class SimulatedJob:
         assert not self.user_resumed, "suspended again although its user has resumed it"
         self.suspended, self.mark = True, by
 
-    def resize(self, counts: Counts) -> None:
-        assert self.dynamic, "resized while it runs"
-        assert not self.suspended, "resized in place though it does not run"
-        assert self.counts.workers - counts.workers <= 1, "two workers leave at once"
-        assert counts.workers > self.counts.workers or not self.surplus, "one has not left yet"
-        assert counts.workers > 1, "with one that ends well it would count as done"
-        self.counts = counts
-
     def resize_and_resume(self, counts: Counts) -> None:
         assert not self.user_wants_suspension, "resumed against its user"
         assert self.suspended, "resized while it runs"
@@ -187,5 +166,4 @@ class SimulatedJob:
     def observed_pods(self) -> ObservedPods:
         started = [pod.role for pod in self.pods if pod.started and not pod.leaving]
         counts = Counts(started.count("ps"), started.count("worker"))
-        surplus = len(self.surplus)
-        return ObservedPods(len(self.pods), counts, counts, trains=bool(started), surplus=surplus)
+        return ObservedPods(len(self.pods), counts, counts, trains=bool(started))

@@ -70,10 +70,6 @@ class FakeApi:
         self.asked.append(("suspend", job.resource_version, interval_id, *limits.items()))
         return self.outcome
 
-    def resize(self, job: TrainingJob, counts: Counts) -> Written | Refused:
-        self.asked.append(("resize", job.resource_version, counts))
-        return self.outcome
-
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         self.asked.append(("resume", job.resource_version, counts))
         return self.outcome

@@ -61,19 +61,7 @@ PATHS: dict[str, Callable[[], tuple[SimulatedJob, Counts, PauseReason]]] = {
         BEFORE,
         GANG,
     ),
-    "workers come in place": lambda: (dynamic(2), Counts(1, 4), GOAL),
-    "workers go in place": lambda: (dynamic(5), Counts(1, 2), GOAL),
-    "workers that come cannot be placed": lambda: (dynamic(2, capacity=4), Counts(1, 4), GOAL),
-    "those beside a single worker cannot be placed": lambda: (
-        dynamic(1, capacity=3),
-        Counts(1, 4),
-        GOAL,
-    ),
 }
-
-
-def dynamic(workers: int, capacity: int = 10) -> SimulatedJob:
-    return SimulatedJob(Counts(1, workers), dynamic=True, capacity=capacity)
 
 
 def on_path(path: str, faults: Iterable[Fault | None] = ()) -> RescaleHarness:
@@ -102,15 +90,6 @@ REACHED, ROLLED_BACK, PAUSED = Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.PAU
             Step.RESUME,
             BEFORE,
             2,
-        ),
-        "in place": ("workers come in place", REACHED, Step.VERIFY, Counts(1, 4), 1),
-        "they go": ("workers go in place", REACHED, Step.VERIFY, Counts(1, 2), 1),
-        "they leave again": (
-            *("workers that come cannot be placed", ROLLED_BACK, Step.START, Counts(1, 2), 1),
-        ),
-        "a single worker takes a stop": (
-            "those beside a single worker cannot be placed",
-            *(ROLLED_BACK, Step.START, Counts(1, 1), 2),
         ),
     },
 )

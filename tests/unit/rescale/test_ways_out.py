@@ -30,7 +30,7 @@ from tests.unit.rescale.rescale_harness import told
 
 CONFIG = RescaleConfig()
 BEFORE, TARGET = Counts(1, 2), Counts(2, 4)
-NOT_BEGUN = (Step.CHECKPOINT, Step.SUSPEND, Step.RESIZE)
+NOT_BEGUN = (Step.CHECKPOINT, Step.SUSPEND)
 NO_PODS = ObservedPods(0, NO_COUNTS, NO_COUNTS)
 
 
@@ -68,7 +68,7 @@ def refused(state: Rescale, *instants: float) -> tuple[Rescale, tuple[Instructio
 @pytest.mark.parametrize(
     ("step", "rolling_back"),
     [(step, False) for step in Step if step not in NOT_BEGUN]
-    + [(Step.SUSPEND, True), (Step.RESIZE, True), (Step.RESUME, True)],
+    + [(Step.SUSPEND, True), (Step.RESUME, True)],
 )
 def test_what_has_begun_goes_on_without_a_record(step: Step, rolling_back: bool) -> None:
     state = at_step(step, written=False, rolling_back=rolling_back)

@@ -82,7 +82,6 @@ class Harness:
             now,
             purpose=purpose,
             pause=pause,
-            in_place=self.state.job.resizes_in_place(target),
         )
         begin_rescale(self.state, record)
 
@@ -266,41 +265,3 @@ class TestTime:
         assert (harness.state.phase, harness.state.ended_at) == (SimulatedPhase.ENDED, START + 1000)
         assert harness.cluster.used()["node-0"] == NONE
         assert harness.cluster.states == {}
-
-
-class TestWorkersInPlace:
-    @staticmethod
-    def _running(*where: str) -> Harness:
-        harness = Harness(measures_prices=True)
-        state = harness.state
-        state.job = replace(state.job, counts=Counts(1, len(where) - 1), dynamic_workers=True)
-        harness.place(*where)
-        harness.run(START + 100)
-        return harness
-
-    def test_new_ones_train_once_they_have_started_and_nobody_stops(self) -> None:
-        harness = self._running("node-0", "node-0", "node-0")
-        state, at = harness.state, START + 100
-        harness.move("node-0", "node-0", "node-0", "node-1", "node-1")
-        assert (state.phase, state.training.run is None) == (SimulatedPhase.JOINING, False)
-        assert [each.node for each in state.pods] == ["node-0"] * 3 + ["node-1"] * 2
-        harness.run(at + 50)
-        assert harness.steps == [(at, "start"), (at + START, "over")]
-        assert state.job.counts == Counts(1, 4)
-        assert state.training.trained_seconds == 150
-        samples = state.progress(0.0).samples
-        assert [each.counts for each in samples] == [Counts(1, 2), Counts(1, 4)]
-        assert (state.record.prices, state.record.stopped_seconds, state.restarts) == ((), 0.0, 0)
-        assert harness.cluster.service(state).seconds == at + 50
-
-    def test_those_with_the_highest_indexes_leave_at_once(self) -> None:
-        harness = self._running("node-0", "node-0", "node-0", "node-1", "node-1")
-        harness.move("node-0", "node-0", "node-0")
-        assert harness.state.rescale is None
-        assert {each.node for each in harness.state.pods} == {"node-0"}
-        assert harness.cluster.used()["node-1"] == NONE
-
-    def test_of_other_counts_of_servers_nothing_is_changed_in_place(self) -> None:
-        harness = self._running("node-0", "node-0", "node-0")
-        harness.move("node-0", "node-0")
-        assert harness.state.phase is SimulatedPhase.CLEARING, "a single worker takes a stop, too"

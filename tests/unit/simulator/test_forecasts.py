@@ -188,9 +188,9 @@ class TestTypicalSpeeds:
         fitted = []
 
         class Counting(Theorem1):
-            def place_job(self, job, counts, capacity, *, evenly=False):  # type: ignore[no-untyped-def]  # as its base
+            def place_job(self, job, counts, capacity):  # type: ignore[no-untyped-def]  # as its base
                 fitted.append(job.uid)
-                return super().place_job(job, counts, capacity, evenly=evenly)
+                return super().place_job(job, counts, capacity)
 
         empty = EmptyCluster(nodes(3), Counting())
         assert (
