@@ -437,9 +437,10 @@ class Controller:
 
     def _measure_books(self) -> None:
         """Measure what moving the running jobs has saved, and how many it is not done for."""
-        metrics, known = self._metrics, [state.books() for state in self.managed]
-        books = [each for each in known if each is not None]
-        metrics.books.labels("faster").set(sum(each.faster_seconds for each in books))
+        metrics, shown = self._metrics, [state.profile.shown for state in self.managed]
+        books = [each.status.books for each in shown if each and each.status.books]
+        faster = (each.saved_seconds + each.stopped_seconds + each.redone_seconds for each in books)
+        metrics.books.labels("faster").set(sum(faster))
         metrics.books.labels("stopped").set(sum(each.stopped_seconds for each in books))
         metrics.books.labels("redone").set(sum(each.redone_seconds for each in books))
         metrics.braked.set(

@@ -128,6 +128,20 @@ class CountBounds:
         """Return whether both counts lie within the bounds."""
         return self.clamp(counts) == counts
 
+    def why_not(self, counts: Counts) -> str:
+        """Return which bound these counts break, for people; empty where they are allowed."""
+        if self.max_ps is not None and counts.ps > self.max_ps:
+            return f"it may have at most {self.max_ps} PS" if self.max_ps else "it has no PSs"
+        if self.max_workers is not None and counts.workers > self.max_workers:
+            return f"it may have at most {Counts(0, self.max_workers)}"
+        if counts.ps < self.min_ps or counts.workers < self.min_workers:
+            return f"it may have no fewer than {self.minimum}"
+        if self.shares_evenly(counts):
+            return ""
+        near = self.clamp(counts)
+        can = f"; {near} can" if self.shares_evenly(near) else ""
+        return f"{counts} cannot share its batch equally{can}"
+
     def up_to(self, widest: Counts) -> list[Counts]:
         """All counts within the bounds of at most so many PSs and workers, the minimum always."""
         low, high = self.minimum, self.clamp(widest)
@@ -246,6 +260,12 @@ AmountGoal = TargetEpochs | TargetSteps
 Goal = LossGoal | TargetMetric | AmountGoal
 
 
+def counted(number: float, unit: str) -> str:
+    """``12 epochs``, ``1 epoch``: a number and the plural of its unit."""
+    text = f"{number:.6g}"
+    return f"{text} {unit.removesuffix('s') if text == '1' else unit}"
+
+
 def goal_text(goal: Goal | None) -> str:
     """A goal as users read it."""
     match goal:
@@ -256,7 +276,7 @@ def goal_text(goal: Goal | None) -> str:
         case TargetMetric(name=name, value=value, at_least=at_least):
             return f"{name} {'>=' if at_least else '<='} {value:g}"
         case TargetEpochs(epochs=epochs):
-            return f"{epochs:g} epochs"
+            return counted(epochs, "epochs")
         case TargetSteps(steps=steps):
             return f"{steps} steps"
         case None:

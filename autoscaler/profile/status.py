@@ -13,7 +13,7 @@ from autoscaler.jobs.stored import Shown
 from optimus import lifecycle
 from optimus.errors import NotReady
 from optimus.interval.classify import Decision, why_suspended
-from optimus.jobs import LossGoal, TargetMetric, goal_text
+from optimus.jobs import LossGoal, TargetMetric, counted, goal_text
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import PHASES, pack_rescale
 from optimus.kube.profiles import (
@@ -90,9 +90,16 @@ def _status_of(state: TrackedJob, progress: TrainingProgress, now: float) -> Pro
     target, record = state.rescaling_to, state.record
     saved_at, phase, goal = progress.checkpoint_at, phase_of(state), goal_text(state.job.goal)
     before = state.profile.status if state.profile.shown is None else state.profile.shown.status
+    known = before.conditions if before else ()
+    conditions = _conditions_of(state, progress, phase, known, now)
+    # What was saved ends where the goal is met, whatever the job does from then on.
+    was_met = any(
+        each.type is ConditionType.GOAL_MET and each.status is Truth.TRUE and each in known
+        for each in conditions
+    )
     return ProfileStatus(
         phase=phase,
-        conditions=_conditions_of(state, progress, phase, before.conditions if before else (), now),
+        conditions=conditions,
         reason=_reason(state, now),
         interval_id=state.interval_id,
         decided_at=_second(state.decided_at),
@@ -109,7 +116,7 @@ def _status_of(state: TrackedJob, progress: TrainingProgress, now: float) -> Pro
         steps_per_second=_significant(_present_speed(state, progress)),
         remaining_seconds=_remaining_seconds(state, forecast),
         rescales=record.rescales,
-        books=_books(state),
+        books=before.books if before and was_met else _books(state),
         last_rescaled_at=_second(record.last_rescaled_at),
         rescale=None if state.rescale is None else pack_rescale(state.rescale.record),
         checkpoint_step=progress.checkpoint_step,
@@ -414,9 +421,9 @@ def declared_end(state: TrackedJob) -> str:
         return ""
     end, unit = schedule.end, "epochs" if forecast.curve.in_epochs else "steps"
     if forecast.unlikely:
-        return f"after {end:g} {unit}; {forecast.unlikely}"
+        return f"after {counted(end, unit)}; {forecast.unlikely}"
     met = forecast.time_to_goal.in_run
-    return f"after {end:g} {unit}; its goal is met by then with a probability of {met:.0%}"
+    return f"after {counted(end, unit)}; its goal is met by then with a probability of {met:.0%}"
 
 
 def _basis(state: TrackedJob) -> str:

@@ -90,6 +90,7 @@ class SpeedChart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Speed over counts: a row for each number of PSs from 1, a column for each of workers."""
 
     samples: list[SpeedPoint]
+    unit: str
     speed: list[list[float | None]] = []
     remaining: list[list[float | None]] = []
     """Seconds to the goal; ``None`` where it is out of bounds or has none."""
@@ -254,12 +255,15 @@ def speed_chart(
         )
         for sample in progress.samples
     ]
+    unit = progress.speed_unit
     if not isinstance(forecast, Forecast):
-        return SpeedChart(samples=samples, reason="" if forecast is None else str(forecast))
+        return SpeedChart(
+            samples=samples, unit=unit, reason="" if forecast is None else str(forecast)
+        )
     speed, needed = forecast.speed, needed_counts(job.bounds)
     if not isinstance(speed, SpeedModel) or why_not_ready(speed.measured, needed):
         why = "the goal is met" if forecast.goal_met else "its speed is expected, not measured"
-        return SpeedChart(samples=samples, reason=why, expected=not forecast.goal_met)
+        return SpeedChart(samples=samples, unit=unit, reason=why, expected=not forecast.goal_met)
     widest = job.bounds.clamp(_widest(job.counts, progress))
     servers = range(min(1, widest.ps), widest.ps + 1)
     ps, workers = np.meshgrid(servers, np.arange(1, widest.workers + 1), indexing="ij")
@@ -269,6 +273,7 @@ def speed_chart(
     ]
     return SpeedChart(
         samples=samples,
+        unit=unit,
         speed=_listed(speed.steps_per_second(ps, workers), None),
         remaining=_listed(remaining, allowed),
         ps=job.counts.ps,

@@ -50,13 +50,14 @@ def comparison(histories: Mapping[str, JobHistory]) -> Table:
         )
         grid.add_row(
             f"{name} reached its goal after",
-            *map(_text, (untouched, took, saved)),
+            *map(_text, (untouched, took)),
+            _saved(saved),
             str(len(history.rescales)),
             *lost,
         )
     ends = _last(histories, untouched=True), _last(histories, untouched=False)
     saved = None if None in ends else (ends[0] or 0.0) - (ends[1] or 0.0)
-    grid.add_row("both, since the first one came", *map(_text, (*ends, saved)), "", "", "")
+    grid.add_row("both, since the first one came", *map(_text, ends), _saved(saved), "", "", "")
     return grid
 
 
@@ -93,6 +94,11 @@ def _last(histories: Mapping[str, JobHistory], *, untouched: bool) -> float | No
 
 def _text(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:.0f} s"
+
+
+def _saved(seconds: float | None) -> str:
+    is_later = seconds is not None and round(seconds) < 0
+    return f"{-(seconds or 0.0):.0f} s later" if is_later else _text(seconds)
 
 
 def _ending(history: JobHistory) -> str:

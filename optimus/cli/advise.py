@@ -13,7 +13,7 @@ from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.table import columns_table
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
-from optimus.jobs import Counts, Job, Role, goal_text
+from optimus.jobs import Counts, Job, Role, counted, goal_text
 from optimus.models.forecast import TimeLeft, current_loss, current_value
 from optimus.resources import CPU, MEMORY, NONE, amounts_text, total
 from optimus.times import clock, duration
@@ -375,12 +375,12 @@ def _told(each: AdvisedJob, advice: Advice) -> Iterator[str]:
 
 def _read_text(each: AdvisedJob, advice: Advice) -> str:
     progress = advice.progress
-    said = [] if progress.epoch is None else [f"{progress.epoch:.4g} epochs"]
+    said = [] if progress.epoch is None else [counted(round(progress.epoch, 2), "epochs")]
     said += [] if progress.step is None else [f"step {progress.step}"]
     value, loss = current_value(advice.goal, progress), current_loss(progress)
     said += [] if loss is None else [f"loss {loss:.4g}"]
     said += [] if value is None else [f"{value[0]} {value[1]:.4g}"]
-    speed = f"{advice.steps_per_second:.3g} steps/s at {advice.job.size}"
+    speed = f"{advice.steps_per_second:.3g} {progress.speed_unit} at {advice.job.size}"
     said.append(f"{speed} (measured for {duration(advice.measured_seconds)})")
     return ", ".join([*said, f"until {clock(each.since, each.now)} UTC"])
 
@@ -448,6 +448,7 @@ def _value(each: AdvisedJob) -> dict[str, object]:
         "step": advice.progress.step,
         "loss": current_loss(advice.progress),
         "stepsPerSecond": advice.steps_per_second,
+        "speedUnit": advice.progress.speed_unit,
         "measuredSeconds": advice.measured_seconds,
         "countsSeen": advice.seen_counts,
         "goal": goal_text(advice.goal) or None,

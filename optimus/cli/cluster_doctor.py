@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from optimus.cli.cluster import add_arguments, connected
-from optimus.cli.command import INCOMPLETE, Answer, Implementation, Progress
+from optimus.cli.command import INCOMPLETE, Answer, BadInput, Implementation, Progress
 from optimus.cli.table import table
 
 if TYPE_CHECKING:  # loaded by the check that needs them
@@ -346,6 +346,9 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     if options.log is not None:
         from optimus.cli.log_doctor import diagnose
 
+        if str(options.log) != "-" and not options.log.exists():
+            why = f"the doctor looks at a log, or at the cluster; `optimus why {options.log}`"
+            raise BadInput(options.log, f"there is no such file: {why} explains a job")
         return diagnose(options.log, options.metric, progress)
     with connected(options, "doctor") as cluster:
         installation = Installation(cluster.client, options.system_namespace)

@@ -111,14 +111,12 @@ def _lines(view: "ClusterJob", found: "Forecast | None", in_epochs: bool) -> Ite
 
 
 def _expected(until: "TimeToGoal", unit: str) -> str:
-    from optimus.models.forecast import unlikely_text
+    from optimus.jobs import counted
+    from optimus.models.forecast import unlikely_text, when_text
 
     if until.is_unlikely:
-        return f"{unlikely_text(until)}; its run ends after {until.point:.4g} {unit}"
-    if until.is_wide:
-        return f"it is met after {until.low:.4g} {unit} or later with 90 %: few losses are known"
-    between = f"with 80 % between {until.low:.4g} and {until.high:.4g}"
-    return f"it is met after {until.point:.4g} {unit}, {between}"
+        return f"{unlikely_text(until)}; its run ends after {counted(until.point, unit)}"
+    return f"it is met {when_text(until, unit)}"
 
 
 def _done(view: "ClusterJob") -> str:

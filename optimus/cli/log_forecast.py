@@ -11,7 +11,7 @@ import numpy as np
 from optimus.cli.command import Answer, BadInput
 from optimus.cli.training_log import TrainingLog, met_at, read_metric, read_training_log
 from optimus.errors import NotReady
-from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss, TargetMetric
+from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss, TargetMetric, counted
 from optimus.models.convergence import (
     MEDIAN_OF,
     LearningRateSchedule,
@@ -20,7 +20,7 @@ from optimus.models.convergence import (
     TimeToGoal,
 )
 from optimus.models.convergence.series import learning_rate_drops
-from optimus.models.forecast import unlikely_text
+from optimus.models.forecast import unlikely_text, when_text
 from optimus.models.metric_goal import MetricAsLoss
 
 _UNBOUNDED = "it rises without a bound: when it reaches its goal cannot be predicted"
@@ -161,25 +161,27 @@ def _value(forecast: LogForecast) -> dict[str, object]:
 def _lines(forecast: LogForecast) -> Sequence[str]:
     unit, seen, found = forecast.series.unit, float(forecast.series.k[-1]), forecast.time_to_goal
     what = "the loss" if forecast.metric is None else str(forecast.metric)
-    lines = [f"{forecast.file.name}: {seen:g} {unit} seen, {what} is {forecast.value:.4g}"]
+    lines = [f"{forecast.file.name}: {counted(seen, unit)} seen, {what} is {forecast.value:.4g}"]
     if forecast.drops:
-        drops = ", ".join(f"{drop:g}" for drop in forecast.drops)
-        lines.append(f"the learning rate dropped after {drops} {unit}")
+        *before, last = forecast.drops
+        drops = ", ".join([*(f"{drop:g}" for drop in before), counted(last, unit)])
+        lines.append(f"the learning rate dropped after {drops}")
     if forecast.met is not None:
-        lines.append(f"{_goal_text(forecast)} was met after {forecast.met:g} {unit}")
+        lines.append(f"{_goal_text(forecast)} was met after {counted(forecast.met, unit)}")
     elif isinstance(found, NotReady):
         lines.append(str(found))
     elif found.is_unlikely:
         lines.append(
-            f"{_goal_text(forecast)}: {unlikely_text(found)}; its run ends after {found.point:.4g} "
-            f"{unit}"
+            f"{_goal_text(forecast)}: {unlikely_text(found)}; its run ends after "
+            f"{counted(found.point, unit)}"
         )
     else:
         end = forecast.declared_end
-        by = f"{2 * seen:g} {unit}" if end is None else f"the declared end, {end:g} {unit},"
+        by = counted(2 * seen, unit)
+        by = by if end is None else f"the declared end, {counted(end, unit)},"
         chance = found.probability_by(2 * seen if end is None else end)
         lines.append(
-            f"{_goal_text(forecast)} is met {_interval(found, unit)}; by {by} with {chance:.0%}"
+            f"{_goal_text(forecast)} is met {when_text(found, unit)}; by {by} with {chance:.0%}"
         )
     return lines
 
@@ -193,14 +195,3 @@ def _goal_text(forecast: LogForecast) -> str:
     sign = "<=" if forecast.metric.bound is None else ">="
     target = forecast.metric.printed(forecast.metric.goal.loss)
     return f"the target {forecast.name} {sign} {target:.6g}"
-
-
-def _interval(found: TimeToGoal, unit: str) -> str:
-    if found.is_wide:
-        return (
-            f"after {found.low:.4g} {unit} or later with 90 %, and half of such runs need "
-            f"{found.point:.4g}; too few losses are known, and no end is declared"
-        )
-    beyond = " or not at all" if found.is_late else ""
-    between = f"between {found.low:.4g} and {found.high:.4g}{beyond}"
-    return f"after {found.point:.4g} {unit}, with 80 % {between}"

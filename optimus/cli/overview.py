@@ -52,7 +52,9 @@ def summary(views: "Sequence[ClusterJob]", namespace: str | None) -> str:
     held = [view.held for view in views if view.held is not None]
     cpu = f"; they hold {sum(each[CPU] for each in held) / 1000:g} cpu" if held else ""
     books = [each.status.books.saved_seconds for each in views if each.status.books is not None]
-    saved = f"; moving {len(books)} of them has saved {sum(books)} s" if books else ""
+    seconds = sum(books)
+    amount = f"saved {seconds} s" if seconds >= 0 else f"made them end {-seconds} s later"
+    saved = f"; moving {len(books)} of them has {amount}" if books else ""
     return f"{jobs}: {named}{cpu}{saved}"
 
 

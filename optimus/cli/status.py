@@ -126,7 +126,8 @@ def in_full(facts: "JobFacts", by_log: Answer | None = None) -> Answer:
         facts.profile_was_read,
         failure="" if failure is None else str(failure),
     )
-    samples = () if view.learned is None else view.learned.progress.samples
+    progress = None if view.learned is None else view.learned.progress
+    samples, unit = (progress.samples, progress.speed_unit) if progress else ((), "steps/s")
     newest = sorted(samples, key=lambda sample: -sample.at)[:_MOST_SAMPLES]
     lines = [*_decision(view), *_training(view), *_changes(view), *_pods(view, facts.pods)]
     lines += [(what, text) for what, text in attention(view) if what not in ("Failed", view.phase)]
@@ -138,7 +139,7 @@ def in_full(facts: "JobFacts", by_log: Answer | None = None) -> Answer:
     if by_log is not None:
         parts.append(by_log.text)
     if newest:
-        parts.append("speeds measured, newest first:\n" + _sample_table(newest, view.now))
+        parts.append("speeds measured, newest first:\n" + _sample_table(newest, unit, view.now))
     value = {
         **view.value(),
         "intervalId": view.status.interval_id or None,
@@ -160,6 +161,7 @@ def in_full(facts: "JobFacts", by_log: Answer | None = None) -> Answer:
             }
             for each in newest
         ],
+        "speedUnit": unit,
         "byLog": None if by_log is None else by_log.value,
         "notReadable": list(facts.not_readable),
     }
@@ -233,10 +235,9 @@ def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         moves = () if record is None else record.moves[-_MOST_MOVES:]
         at = ", ".join(clock(move, view.now) for move in moves)
         when = f", the last at {at} UTC" if moves and status.rescales else ""
-        number = status.rescales or ("only to measure its speed" if profiled else "none")
         prices = () if record is None else record.prices
         price = f"; a restart takes {duration(median(prices))}" if prices else ""
-        yield "rescales", f"{number}{when}{price}"
+        yield "rescales", f"{status.rescales or 'none'}{when}{price}"
     if status.books is not None:
         yield "saved", status.books.text
     if profiled:
@@ -280,11 +281,11 @@ def _rescale_value(view: "ClusterJob") -> dict[str, object] | None:
     }
 
 
-def _sample_table(samples: "Sequence[SpeedSample]", now: float) -> str:
+def _sample_table(samples: "Sequence[SpeedSample]", unit: str, now: float) -> str:
     columns = [
         (">", "PS", [str(each.counts.ps or "-") for each in samples]),
         (">", "workers", [str(each.counts.workers) for each in samples]),
-        (">", "steps/s", [f"{each.steps_per_second:.4g}" for each in samples]),
+        (">", unit, [f"{each.steps_per_second:.4g}" for each in samples]),
         (">", "over s", [f"{each.seconds:.0f}" for each in samples]),
         (">", "at (UTC)", [clock(each.at, now) for each in samples]),
     ]

@@ -121,7 +121,8 @@ def answer_of(
         "notReadable": [cluster] if isinstance(cluster, str) else list(cluster.not_readable),
         "notKnown": list(assumed.not_known),
     }
-    title = f"{job.kind} {job.key} at {counts} instead of {view.counts}:"
+    instead = "" if counts == view.counts else f" instead of {view.counts}"
+    title = f"{job.kind} {job.key} at {counts}{instead}:"
     if problem:
         return Answer(value, f"{title} not known, as {problem}", status=1)
     if isinstance(cluster, str):

@@ -371,7 +371,7 @@ class Classified:
         """Return why the job may not go to these counts: its pods found no place there, or
         failed."""
         if not self.job.bounds.shares_evenly(counts):
-            return f"{counts} are not tried: they cannot share its batch equally"
+            return self.job.bounds.why_not(counts)
         excluded: Exclusions = (*self.placement_failures, *self.failed_counts)
         if not excluded or counts == self.job.counts:
             return None
@@ -385,7 +385,7 @@ def too_little_text(job: Classified, counts: Counts, gain: float, least: float) 
     if job.own is not None and not job.is_within_own(counts):
         of, back = "the time for which it would borrow them", ", and as much to return them"
     return (
-        f"{counts} are expected to save {saves} of {of}; a move needs more than {least:.0%} "
+        f"{counts} would save {saves} of {of}; a move needs more than {least:.0%} "
         f"(a restart costs {price:.0f} s{back})"
     )
 

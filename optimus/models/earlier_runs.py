@@ -192,8 +192,8 @@ def _why_speed(job: Job, progress: TrainingProgress) -> str | None:
         if abs(found.log_ratio) > SIGMAS * found.spread:
             counts, speed = own.counts[found.entry], own.steps_per_second[found.entry]
             return (
-                f"{speed:.3g} steps/s at {counts}; earlier runs predict {found.expected:.3g} "
-                f"within {math.expm1(SIGMAS * found.spread):.0%}"
+                f"{speed:.3g} {progress.speed_unit} at {counts}; earlier runs predict "
+                f"{found.expected:.3g} within {math.expm1(SIGMAS * found.spread):.0%}"
             )
     return None
 

@@ -25,6 +25,7 @@ from optimus.jobs import (
     TargetEpochs,
     TargetMetric,
     TrainingMode,
+    counted,
 )
 from optimus.models import Vector
 from optimus.models.convergence import (
@@ -185,6 +186,19 @@ class Forecast:
 def unlikely_text(found: TimeToGoal) -> str:
     """That a goal is unlikely, and how likely it is."""
     return f"goal unlikely: {100 * found.in_run:.0f} %"
+
+
+def when_text(found: TimeToGoal, unit: str) -> str:
+    """When a goal is met that is not unlikely, and whether it may never be."""
+    never = f"; it may never be met: it is with {found.in_run:.0%}" if found.is_late else ""
+    low, high = f"{found.low:.4g}", f"{found.high:.4g}"
+    if found.is_wide:
+        return (
+            f"after {low} {unit} or later with 90 %, and half of such runs need {found.point:.4g}; "
+            f"too few losses are known, and no end is declared{never}"
+        )
+    between = f", with 80 % between {low} and {high}" if low != high else ""
+    return f"after {counted(float(f'{found.point:.4g}'), unit)}{between}{never}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from optimus.progress.metric_names import LossChoice, ValueName, describe, line_
 from optimus.progress.patterns import InvalidPattern, Pattern, compile_pattern, no_timer
 from optimus.progress.printed_values import VALUE
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
-from optimus.progress.types import Declared
+from optimus.progress.types import PARTS, Declared
 
 MAX_CHARACTERS: Final = 4096
 """Longer lines are cut: no training log needs more, and matching time grows with the length."""
@@ -21,7 +21,6 @@ _MAX_RAW: Final = 16 * MAX_CHARACTERS
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL: Final = re.compile(r"[\r\b\x1b\0\v\f]")
 _INVISIBLE: Final = " \t\b\n\v\f\0\ufeff"
-_PARTS: Final = 10_000
 _PAIR: Final = re.compile(rf"(?:^|[\s,])(?:(\w+) )?([A-Za-z][\w./|-]*)=({VALUE})")
 
 
@@ -164,7 +163,7 @@ class ParsedLine:
         if self.step is not None:
             self.steps_per_epoch = self.step / done if done > 0 and self.step > 0 else None
             return
-        parts = round(steps_per_epoch or _PARTS) or 1
+        parts = round(steps_per_epoch or PARTS) or 1
         self.epoch, self.epoch_as_printed = max(math.ceil(done) - 1, 0), False
         self.batch, self.batches = round((done - self.epoch) * parts), parts
         self.epoch_ended, self.end_is_doubtful = self.batch == parts, False

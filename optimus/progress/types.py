@@ -6,6 +6,9 @@ from typing import Final, NamedTuple, Self
 
 from optimus.jobs import Counts, Goal
 
+PARTS: Final = 10_000
+"""So many parts of an epoch are told apart where a log gives the epochs done with a fraction."""
+
 _OF_WHOLE: Final = re.compile(r"acc|top-?_?\d|precision|recall|auc|f1|iou|map\b", re.IGNORECASE)
 
 
@@ -240,6 +243,14 @@ class TrainingProgress:
     """The length of an epoch in what ``samples`` count, if the log's positions are no steps."""
     lengths: tuple[RunLengths, ...] = ()
     """The lengths of other jobs, the cluster's before its namespace's; each is in one of them."""
+
+    @property
+    def speed_unit(self) -> str:
+        """The unit of its samples for people: a log that counts no steps mostly counts examples."""
+        if self.units_per_epoch is None:
+            return "steps/s"
+        parts = {1.0: "epochs/s", float(PARTS): "ten-thousandths of an epoch/s"}
+        return parts.get(self.units_per_epoch, "examples/s")
 
 
 NOTHING = TrainingProgress()

@@ -29,7 +29,7 @@ def rescale_ended(record: JobRecord, end: End, at: float) -> JobRecord:
     stopped_seconds = None if price is None else max(price - redone_seconds, 0.0)
     return replace(
         record,
-        rescales=record.rescales + counts,
+        rescales=record.rescales + (counts or (happened and is_profiling)),
         last_rescaled_at=at if counts else record.last_rescaled_at,
         prices=_with_last(record.prices, stopped_seconds),
         starts=_with_last(record.starts, end.start_seconds),

@@ -127,7 +127,8 @@ def answer(question: CountsQuestion) -> WhatIf:
         then=other,
         price_seconds=round(price, 1),
         saves_seconds=round(saves_seconds, 1),
-        why_not_moved=_why_not_moved(question, job, forecast, saves_seconds + price),
+        why_not_moved=job.bounds.why_not(counts)
+        or _why_not_moved(question, job, forecast, saves_seconds + price),
         allowed=job.bounds.allow(counts),
         fits=None if refusal is None else not refusal,
         refusal=str(refusal or ""),

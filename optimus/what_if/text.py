@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from optimus.jobs import Counts
 from optimus.resources import amounts_text
 from optimus.times import duration
 from optimus.what_if.counts import WhatIf
@@ -13,7 +12,9 @@ def counts_sentences(answer: WhatIf) -> Iterator[str]:
     if answer.then is None:
         return
     restart = f", {duration(answer.price_seconds)} for the restart included"
-    if answer.saves_seconds >= 0:
+    if answer.then == answer.now:
+        yield "It has these counts now."
+    elif answer.saves_seconds >= 0:
         yield f"It saves {duration(answer.saves_seconds)}{restart}."
     else:
         yield f"It takes {duration(-answer.saves_seconds)} longer{restart}."
@@ -33,6 +34,3 @@ def counts_sentences(answer: WhatIf) -> Iterator[str]:
         yield f"The nodes {place} now, beside all other jobs."
     if answer.expected:
         yield "Its speed at counts at which it was not measured is expected, not fitted."
-    if not answer.allowed:
-        asked = Counts(answer.then.ps, answer.then.workers)
-        yield f"Its annotations optimus.dl/min-... and max-... do not allow {asked}."

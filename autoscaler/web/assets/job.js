@@ -332,10 +332,10 @@ function command(line) {
   return h("li", {}, text, button);
 }
 
-/** How often it was moved. Profiling runs have a limit of their own, and are counted apart. */
+/** How often it was moved, and how often of these to measure its speed. */
 function moves(rescales, runs) {
   const named = (number, name) => `${number || "no"} ${name}${number === 1 ? "" : "s"}`;
-  return runs ? `${named(rescales, "rescale")}, ${named(runs, "profiling run")}` : named(rescales, "rescale");
+  return runs ? `${named(rescales, "rescale")}, among them ${named(runs, "profiling run")}` : named(rescales, "rescale");
 }
 
 function tile(name, value, note, extra, kind = "") {
@@ -372,12 +372,12 @@ function surface(chart, what, ask) {
   };
   return h("div", { class: "surface-box", tabindex: 0, role: "region", "aria-label": "Speed by size" }, h("table", { class: "surface" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner" }, least ? "PS \\ workers" : "workers"), Array.from({ length: workers }, (_, w) => h("th", { scope: "col" }, w + 1)))),
-    h("tbody", {}, values.map((line, p) => h("tr", {}, h("th", { scope: "row" }, least ? p + least : what === "speed" ? "steps/s" : "left"), line.map((value, w) => {
+    h("tbody", {}, values.map((line, p) => h("tr", {}, h("th", { scope: "row" }, least ? p + least : what === "speed" ? chart.unit : "left"), line.map((value, w) => {
       const sample = measured.get(`${p + least}/${w + 1}`);
       const here = chart.ps === p + least && chart.workers === w + 1;
       const part = shade(value);
       const text = value === null ? "" : what === "speed" ? figure(value, 3) : short(value);
-      const words = [counts(p + least, w + 1), value === null ? "out of bounds" : what === "speed" ? `${figure(value, 3)} steps/s` : duration(value), sample && `measured ${figure(sample.stepsPerSecond, 3)} steps/s${sample.nodeKind ? ` on ${sample.nodeKind}` : ""}`, here && "now"].filter(Boolean).join("; ");
+      const words = [counts(p + least, w + 1), value === null ? "out of bounds" : what === "speed" ? `${figure(value, 3)} ${chart.unit}` : duration(value), sample && `measured ${figure(sample.stepsPerSecond, 3)} ${chart.unit}${sample.nodeKind ? ` on ${sample.nodeKind}` : ""}`, here && "now"].filter(Boolean).join("; ");
       return h("td", { class: here ? "here" : "", title: words, onclick: () => ask(p + least, w + 1), style: part === null ? null : { "--part": `${Math.round(8 + 84 * part)}%` } },
         text, sample && h("span", { class: "sample", role: "img", "aria-label": "measured" }), here && h("span", { class: "sr" }, "now"));
     }))))));
@@ -390,5 +390,5 @@ function short(seconds) {
 }
 
 function samples(chart) {
-  return h("ul", { class: "tags" }, chart.samples.map((each) => h("li", {}, `${counts(each.ps, each.workers)}: ${figure(each.stepsPerSecond, 3)} steps/s`)));
+  return h("ul", { class: "tags" }, chart.samples.map((each) => h("li", {}, `${counts(each.ps, each.workers)}: ${figure(each.stepsPerSecond, 3)} ${chart.unit}`)));
 }

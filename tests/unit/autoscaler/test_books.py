@@ -35,6 +35,24 @@ def test_a_moved_job_ends_with_what_that_has_brought(
     assert harness.status("a").phase in _LAST_PHASES
 
 
+def test_what_was_saved_is_counted_until_the_goal_is_met(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, target_loss="0.06", training_mode="sync"))
+    harness.run_till(lambda: cluster.messages("GoalMet"), seconds=2000)
+    books = harness.status("a").books
+    assert books is not None
+    assert job.counts != Counts(1, 2)
+    harness.run(120)
+    assert harness.status("a").books == books, "it trains on"
+    harness.restart()
+    harness.run(120)
+    assert harness.status("a").books == books, "under a new leader"
+    end(job)
+    harness.run(6)
+    assert cluster.messages("Ended") == [f"ended {books.text}"]
+
+
 def test_a_job_that_was_never_moved_has_none(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:

@@ -176,6 +176,15 @@ def test_of_a_job_without_parameter_servers_only_the_end_is_told() -> None:
     assert listed.splitlines()[2].split() == ["job", "size", "done", "end", "(UTC)"]
 
 
+def test_the_speed_of_a_log_of_examples_is_in_examples() -> None:
+    lines = [f"Train Epoch: {e} [3200/6400 (50%)]\tLoss: {1 / e:.3f}" for e in range(1, 9)]
+    first = NOW - 30.0 * len(lines)
+    text = "".join(f"{format_instant(first + n * 30)} {line}\n" for n, line in enumerate(lines))
+    api = cluster(logs={"j-worker-0": text}, jobs=[job()])
+    assert " 853 examples/s at " in advised(api, "j").text
+    assert one(api)["speedUnit"] == "examples/s"
+
+
 def test_without_a_goal_its_batch_alone_tells_what_other_counts_would_do() -> None:
     stored = without_ps()
     stored["metadata"]["annotations"] = {"optimus.dl/global-batch-size": "64"}

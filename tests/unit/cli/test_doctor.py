@@ -60,6 +60,11 @@ def test_a_log_with_all_that_is_needed(doctor: Doctor) -> None:
     assert found["declared drops"] == "160, 200"
 
 
+def test_the_name_of_a_job_is_no_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "mnist"]) == 1
+    assert "`optimus why mnist` explains a job" in capsys.readouterr().err
+
+
 def test_each_finding_has_a_line_that_shows_it(doctor: Doctor) -> None:
     log = doctor.log(
         "Namespace(epochs=3, lr=0.1)",

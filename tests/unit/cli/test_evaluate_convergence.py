@@ -16,6 +16,8 @@ from benchmarks.forecast_questions import (
 )
 from optimus.cli.evaluate_convergence import evaluated_runs, questions_at
 from optimus.cli.training_log import read_training_log
+from optimus.models.convergence import TimeToGoal
+from optimus.models.forecast import when_text
 from optimus.progress.types import LossPoint
 from tests.cases import cases
 from tests.unit.cli.conftest import CommandLine
@@ -214,6 +216,22 @@ class TestForecast:
         losses = [point.loss for point in read_training_log(CONSTANT[0]).epoch_means()]
         assert found["met_at"] == int(np.argmax(np.array(losses) <= 0.5)) + 1
         assert found["predicted"] is None
+
+    @cases(
+        ("target", "said"),
+        {
+            "met at once": (3.5, "the target 3.5 was met after 1 epoch\n"),
+            "far below where it flattens": (1.0, "is declared; it may never be met: it is with "),
+        },
+    )
+    def test_what_is_said_of_a_loss_that_flattens_out_at_1_5(
+        self, target: float, said: str, cli: CommandLine, write_log: Written
+    ) -> None:
+        log = write_log(*csv_of([1.5 + 3 / (1 + n / 2) for n in range(1, 41)]))
+        assert said in cli.text("forecast", log, "--target-loss", target)
+
+    def test_where_both_ends_of_the_interval_are_one_there_is_none(self) -> None:
+        assert when_text(TimeToGoal.at(1.0), "epochs") == "after 1 epoch"
 
     def test_a_log_with_steps_only(self, cli: CommandLine, write_log: Written) -> None:
         steps = [f"step={100 * n} loss={loss}" for n, loss in enumerate(decay(60), 1)]

@@ -111,6 +111,16 @@ def test_the_list_of_all_namespaces_names_them_and_has_no_empty_column() -> None
     assert bare.split() == ["job", "phase", "PS", "workers", "cpu"]
 
 
+@cases(
+    ("seconds", "said"), {"more": (4, "has saved 4 s"), "less": (-3, "has made them end 3 s later")}
+)
+def test_the_list_says_what_moving_has_brought(seconds: int, said: str) -> None:
+    api = training()
+    books = {"text": "", "savedSeconds": seconds, "savedFraction": 0.1}
+    api.profiles = [profile(**TRAINS, books=books)]
+    assert f"moving 1 of them {said}" in listed(api).text
+
+
 def test_the_list_shows_the_target_of_a_rescale_and_a_pause() -> None:
     api = training(jobs=[job_json(target_loss="0.2", pause="true")])
     api.profiles = [profile(**TRAINS, phase="Starting", targetPs=2, targetWorkers=6)]
@@ -346,7 +356,7 @@ def test_what_if_of_fewer_and_of_forbidden_counts() -> None:
     api = training(jobs=[job_json(target_loss="0.2", min_workers="3", max_workers="5")])
     found = asked(api, "-2")
     assert "It requests 2 cpu less." in found.text
-    assert "do not allow 2 PS + 2 workers" in found.text
+    assert "it may have no fewer than 1 PS + 3 workers." in found.text
     with pytest.raises(BadInput, match="at least 1 PS and 1 worker"):
         asked(api, "-4")
     with pytest.raises(BadInput, match="at most 10,000 PSs and workers can be asked about"):

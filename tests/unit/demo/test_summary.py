@@ -2,7 +2,6 @@
 
 import io
 
-import pytest
 from rich.console import Console
 
 from examples.demo.journal import JobHistory
@@ -35,12 +34,20 @@ def test_the_verdict_is_that_of_the_run(
     assert said in verdict(_histories(untouched, managed))
 
 
-@pytest.mark.parametrize("managed", [40.0, None])
-def test_the_table_has_both_sides_and_what_was_lost(managed: float | None) -> None:
+@cases(
+    ("managed", "took", "saved"),
+    {
+        "sooner": (40.0, "40 s", "10 s"),
+        "later": (53.0, "53 s", "3 s later"),
+        "not ended": (None, "-", "-"),
+    },
+)
+def test_the_table_has_both_sides_and_what_was_lost(
+    managed: float | None, took: str, saved: str
+) -> None:
     console = Console(file=io.StringIO(), width=140)
     with console.capture() as captured:
         console.print(comparison(_histories(50.0, managed)))
     (row,) = (line for line in captured.get().splitlines() if "tf reached" in line)
-    took, saved = ("40 s", "10 s") if managed else ("-", "-")
     cells = [cell.strip() for cell in row.split("  ") if cell.strip()]
     assert cells[1:] == ["50 s", took, saved, "0", "6 s", "2 s"]

@@ -60,6 +60,7 @@ def test_no_position_but_a_step_is_a_step(lines: Sequence[str]) -> None:
     assert not goal_is_met(TargetSteps(1), progress)
     assert "print the step, too" in (progress.diagnostic or "")
     assert read(lines).diagnostic is None
+    assert progress.speed_unit != "steps/s"
 
 
 def test_a_job_that_says_what_an_epoch_has_counts_steps_by_it() -> None:
@@ -82,6 +83,19 @@ def test_a_job_that_says_what_an_epoch_has_counts_steps_by_it() -> None:
 def test_a_batch_is_a_step(form: str) -> None:
     progress = read(_lines(form, 10, 40, 10), dataclasses.replace(SYNC, needs_steps=True))
     assert (progress.step, progress.steps_per_epoch, progress.diagnostic) == (80, 40.0, None)
+    assert progress.speed_unit == "steps/s"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("parts of epochs", "ten-thousandths of an epoch/s"),
+        ("examples with percent", "examples/s"),
+        ("whole epochs", "epochs/s"),
+    ],
+)
+def test_a_speed_has_the_unit_of_what_is_counted(name: str, unit: str) -> None:
+    assert read(NO_STEPS[name]).speed_unit == unit
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])

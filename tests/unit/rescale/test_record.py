@@ -24,7 +24,6 @@ def ended(outcome: Outcome = Outcome.REACHED, **fields: Any) -> End:
         "a growing job": (ended(), 1, (50.0,)),
         "it only gives capacity away": (ended(before=LARGE, target=SMALL), 1, ()),
         "it did not begin": (ended(Outcome.ABANDONED), 0, ()),
-        "a profiling run": (ended(purpose=RescalePurpose.PROFILING), 0, ()),
         "a recovery": (ended(purpose=RescalePurpose.RECOVERY), 0, ()),
         "a slow worker": (ended(before=LARGE, purpose=RescalePurpose.STRAGGLER), 1, (50.0,)),
     },
@@ -33,6 +32,11 @@ def test_what_counts_as_a_rescale(end: End, rescales: int, moves: tuple[float, .
     record = rescale_ended(JobRecord(), end, 50.0)
     assert (record.rescales, record.moves) == (rescales, moves)
     assert record.last_rescaled_at == (50.0 if rescales else None)
+
+
+def test_a_profiling_run_is_a_move_that_no_cooldown_follows() -> None:
+    record = rescale_ended(JobRecord(), ended(purpose=RescalePurpose.PROFILING), 50.0)
+    assert (record.rescales, record.moves, record.last_rescaled_at) == (1, (), None)
 
 
 def test_what_rescales_cost_is_summed_up_and_the_last_prices_are_kept() -> None:

@@ -202,7 +202,7 @@ class TestARescale:
         harness.run(began + RESCALE + 10)
         assert state.training.steps == steps + 20
 
-    def test_one_that_measures_begins_a_profiling_run_and_is_counted_apart(self) -> None:
+    def test_one_that_measures_begins_a_profiling_run_that_no_cooldown_follows(self) -> None:
         harness = running()
         began = harness.cluster.now
         harness.move("node-1", "node-1", "node-1", purpose=RescalePurpose.PROFILING)
@@ -210,7 +210,7 @@ class TestARescale:
         history = harness.state.history(0.0)
         assert (history.profiling_since, history.rescales, history.last_rescaled_at) == (
             began + RESCALE,
-            0,
+            1,
             None,
         )
         assert harness.state.restarts == 1

@@ -26,6 +26,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.snapshot import ClusterSnapshot
 from optimus.what_if.counts import CountsQuestion, DecisionBasis, Outlook, WhatIf, answer
+from optimus.what_if.text import counts_sentences
 from tests.cases import cases
 from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes
 
@@ -150,6 +151,35 @@ def test_it_says_whether_its_bounds_allow_the_counts() -> None:
     assert not ask(of=bounded).allowed
 
 
+@cases(
+    ("bounds", "counts", "why"),
+    {
+        "the most": (CountBounds(max_workers=3), MORE, "it may have at most 3 workers"),
+        "the least": (CountBounds(min_ps=1, min_workers=2), (1, 1), "no fewer than 1 PS + 2 work"),
+        "no PSs": (CountBounds(min_ps=0, max_ps=0), MORE, "it has no PSs"),
+        "a batch for 2, 3, 5 and 11": (
+            CountBounds(shares=12, leads=1),
+            MORE,
+            "1 PS + 4 workers cannot share its batch equally; 1 PS + 3 workers can",
+        ),
+    },
+)
+def test_it_names_the_bound_that_does_not_allow_the_counts(
+    bounds: CountBounds, counts: Counts, why: str
+) -> None:
+    found = ask(Counts(*counts), of=replace(job("a", NOW), bounds=bounds))
+    assert not found.allowed
+    text = " ".join(counts_sentences(found))
+    assert f"Optimus would not move it by itself: {found.why_not_moved}." in text
+    assert why in found.why_not_moved
+
+
+def test_of_the_present_counts_nothing_is_said_to_be_saved() -> None:
+    text = " ".join(counts_sentences(ask(NOW)))
+    assert "It has these counts now." in text
+    assert "saves" not in text
+
+
 @cases(("workers", "fits"), {"the free room and its own": (5, True), "one more": (6, False)})
 def test_it_says_whether_free_capacity_and_its_own_hold_the_job(workers: int, fits: bool) -> None:
     """A node of 8 cores, of which another job has 2."""
@@ -203,7 +233,7 @@ COOLDOWN = JobHistory(last_rescaled_at=AT - 40.0, rescales=1, running_seconds=60
         "less than the least gain and the price": (
             settings(hysteresis_fraction=0.3),
             NO_HISTORY,
-            "are expected to save 21.3% of what is left; a move needs more than 30%",
+            "would save 21.3% of what is left; a move needs more than 30%",
         ),
         "a low price": (settings(hysteresis_fraction=0.3, rescale_seconds=2.0), NO_HISTORY, ""),
         "the job's own price": (
