@@ -11,15 +11,20 @@ from tests.e2e.extender.binding_policies import BindingPolicies
 from tests.e2e.extender.controllers import trainer_named
 from tests.e2e.extender.scheduler import TrainingJobs
 from tests.harness.api import Api
+from tests.harness.pytorch import pytorch_environment
 
-collect_ignore = [] if trainer_named() else ["test_train_jobs.py"]
+collect_ignore = [
+    *([] if pytorch_environment() else ["test_pytorch_training.py"]),
+    *([] if trainer_named() else ["test_train_jobs.py"]),
+]
 
 
 @pytest.fixture(scope="package")
 def own(shown: Shown) -> Iterator[LocalCluster]:
     """Four nodes of four CPUs, which these tests fill; modules that need others override it."""
     nodes = numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})
-    with LocalCluster("shared-by-many", nodes) as cluster, shown(cluster):
+    images = pytorch_environment()
+    with LocalCluster("shared-by-many", nodes, images=images) as cluster, shown(cluster):
         yield cluster
 
 
