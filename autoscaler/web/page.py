@@ -24,6 +24,7 @@ from optimus.kube.job_events import BoundedSource
 
 _MOST_NODES: Final = 200
 _MOST_REPLICAS: Final = 10_000
+_FORWARDED: Final = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 _HEARTBEAT_SECONDS: Final = 3.0
 """Shorter than the server's time-out for a silent connection."""
 
@@ -88,9 +89,11 @@ def create_page(feed: PageFeed, settings: DecisionSettings, source: BoundedSourc
 
 
 def _is_rebound(remote: str, host: str) -> bool:
-    """A site's own name was made to lead here (DNS rebinding): a browser lets it read answers."""
-    client = ipaddress.ip_address(remote)
-    if not (getattr(client, "ipv4_mapped", None) or client).is_loopback:
+    """A site's own name was made to lead here (DNS rebinding): a browser lets it read answers.
+
+    Only the addresses of a port-forward: a service mesh's proxy has others of loopback, and brings
+    the names of its users."""
+    if remote not in _FORWARDED:
         return False
     with suppress(ValueError):
         name = urlsplit(f"//{host}").hostname or ""

@@ -100,10 +100,8 @@ class Client:
         Raises:
             KubeError: the server did not do it, or did not answer.
         """
-        seconds, headers = (
-            (self._connect_seconds, self._write_seconds),
-            {"Content-Type": content_type},
-        )
+        seconds = self._connect_seconds, self._write_seconds
+        headers = {"Content-Type": content_type}
         try:
             content = msgspec.json.encode(body)
             response = self._request(method, path, seconds, body=content, headers=headers)

@@ -75,6 +75,7 @@ def test_every_answer_forbids_scripts_of_others(client: FlaskClient, path: str) 
         "an address": ("127.0.0.1", "127.0.0.1:8090", 200),
         "an address of IPv6": ("::1", "[::1]:8090", 200),
         "through a Service": ("10.0.0.7", "optimus-page.example", 200),
+        "through a mesh's proxy": ("127.0.0.6", "optimus-page.example", 200),
     },
 )
 def test_another_site_cannot_reach_a_forwarded_port(
