@@ -9,7 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 import urllib3
 
-from optimus.kube.errors import Malformed, Status, decode, from_status
+from optimus.kube.errors import ErrorKind, KubeError, Malformed, Status, decode, from_status
 from optimus.kube.store import T
 
 _LONGEST_LINE: Final = 16 * 2**20
@@ -131,6 +131,19 @@ def read_pages(
         token = page.metadata.next_page or ""
         if not token:
             return
+
+
+def read_list(
+    source: PageSource, what: str, path: str, query: Sequence[tuple[str, str]] = ()
+) -> list[msgspec.Raw]:
+    """All objects of a list, not decoded yet.
+
+    Raises:
+        KubeError: the API server did not answer with them."""
+    try:
+        return [raw for page in read_pages(source, what, path, query) for raw in page.items or ()]
+    except Malformed as error:
+        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
 
 
 def identity_of(raw: bytes | msgspec.Raw) -> Identity:

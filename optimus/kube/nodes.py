@@ -36,16 +36,7 @@ class _NodeStatus(msgspec.Struct, gc=False):
     allocatable: dict[str, Amount] | None = None
 
 
-_node = decoder_of(ApiObject[_NodeSpec, _NodeStatus], "a node")
-
-
-def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
-    """A node from the JSON of one v1 Node.
-
-    Raises:
-        Malformed: the JSON is not a node, or states an amount that is not a quantity.
-    """
-    found = _node(raw)
+def _node(found: ApiObject[_NodeSpec, _NodeStatus]) -> ClusterNode:
     metadata, spec, status = (
         found.metadata,
         found.spec or _NodeSpec(),
@@ -62,6 +53,9 @@ def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
     )
     problem = f"node {node.name} has no allocatable resources: nothing fits on it"
     return ClusterNode(name=node.name, node=node, problem=None if node.allocatable else problem)
+
+
+decode_node = decoder_of(ApiObject[_NodeSpec, _NodeStatus], "a node", _node)
 
 
 def watched_nodes(label_selector: str = "") -> ListWatch[ClusterNode]:

@@ -15,6 +15,7 @@ import msgspec
 from optimus.jobs import TRAINERS, Counts, Job, JobKey, NodeConstraints, Role
 from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
+from optimus.kube.errors import decode
 from optimus.kube.job_kinds import (
     JOB_KINDS,
     JOBSET,
@@ -245,17 +246,7 @@ class _StoredPod(msgspec.Struct, gc=False):
     status: _PodStatus | None = None
 
 
-_pod = decoder_of(_StoredPod, "a pod")
-_conditions = decoder_of(list[StatusCondition], "a list of conditions")
-
-
-def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
-    """A pod from the JSON of one v1 Pod.
-
-    Raises:
-        Malformed: the JSON is not a pod, or states an amount that is not a quantity.
-    """
-    return _view(_pod(raw))
+_CONDITIONS: Final = msgspec.json.Decoder(list[StatusCondition])
 
 
 def watched_pods(
@@ -272,7 +263,7 @@ def watched_pods(
     return ListWatch("pods", path_of("", "v1", "pods"), decoder, label_selector, field_selector)
 
 
-def _view(raw: _StoredPod) -> Pod:
+def _pod(raw: _StoredPod) -> Pod:
     metadata, status = raw.metadata, raw.status or _PodStatus()
     member = _member(metadata)
     owner = _owner(metadata, member)
@@ -313,9 +304,13 @@ def _view(raw: _StoredPod) -> Pod:
     )
 
 
+decode_pod = decoder_of(_StoredPod, "a pod", _pod)
+
+
 def _refused(conditions: msgspec.Raw) -> StatusCondition | None:
     """The condition that says that kube-scheduler has found no node yet."""
-    found = _conditions(conditions) if bytes(conditions) not in (b"", b"null") else ()
+    is_there = bytes(conditions) not in (b"", b"null")
+    found = decode(_CONDITIONS, conditions, "a list of conditions") if is_there else ()
     refusals = (each for each in found if (each.type, each.status) == ("PodScheduled", "False"))
     return next(refusals, None)
 

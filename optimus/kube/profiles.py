@@ -203,16 +203,7 @@ class _ProfileSpec(msgspec.Struct, rename="camel"):
     job_ref: JobRef
 
 
-_profile = decoder_of(ApiObject[_ProfileSpec, ProfileStatus], f"a {PROFILE_KIND}")
-
-
-def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
-    """A profile from its JSON.
-
-    Raises:
-        Malformed: the JSON is no profile of this version.
-    """
-    decoded = _profile(raw)
+def _profile(decoded: ApiObject[_ProfileSpec, ProfileStatus]) -> TrainingProfile:
     metadata = decoded.metadata
     if decoded.spec is None:
         raise Malformed(f"not a {PROFILE_KIND}: it has no spec")
@@ -225,6 +216,9 @@ def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
         resource_version=metadata.resource_version,
         generation=metadata.generation,
     )
+
+
+decode_profile = decoder_of(ApiObject[_ProfileSpec, ProfileStatus], f"a {PROFILE_KIND}", _profile)
 
 
 def watched_profiles() -> ListWatch[TrainingProfile]:

@@ -139,6 +139,13 @@ class TrainingJob:
         object.__setattr__(self, "active", None if is_over else self.job)
 
     @property
+    def awaits_resume(self) -> bool:
+        """This software has suspended it, and is to resume it."""
+        mark = self.suspension
+        is_final = mark is None or (mark.pause is not None and mark.pause.is_final)
+        return self.suspended and not is_final
+
+    @property
     def submitted_kind(self) -> str:
         """The kind of object that its user knows it by."""
         return TRAINJOB if self.is_train_job else self.kind

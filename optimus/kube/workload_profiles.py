@@ -88,16 +88,8 @@ class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
         return at - self.newest_at >= KEPT_SECONDS
 
 
-_profile = decoder_of(ApiObject[object, WorkloadStatus], f"a {WORKLOAD_PROFILE_KIND}")
-
-
-def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
-    """A profile from its JSON; a run that cannot be used, as it was edited by hand, is left out.
-
-    Raises:
-        Malformed: the JSON is no profile of this version.
-    """
-    decoded = _profile(raw)
+def _profile(decoded: ApiObject[object, WorkloadStatus]) -> WorkloadProfile:
+    """The profile; a run that cannot be used, as it was edited by hand, is left out."""
     metadata, status = decoded.metadata, decoded.status or WorkloadStatus()
     runs = (_run_from(each) for each in status.runs[-MOST_RUNS:])
     return WorkloadProfile(
@@ -108,6 +100,11 @@ def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
         created_at=created_at(metadata.creation_timestamp),
         resource_version=metadata.resource_version,
     )
+
+
+decode_workload_profile = decoder_of(
+    ApiObject[object, WorkloadStatus], f"a {WORKLOAD_PROFILE_KIND}", _profile
+)
 
 
 def watched_workload_profiles() -> ListWatch[WorkloadProfile]:
