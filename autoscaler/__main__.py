@@ -25,8 +25,8 @@ from autoscaler.decide import DecisionConfig
 from autoscaler.jobs.managed import Holds
 from autoscaler.jobs.state import JobLimits
 from autoscaler.leadership import (
+    RENEWAL,
     Election,
-    ElectionConfig,
     Fence,
     Leadership,
     LeadershipState,
@@ -203,16 +203,17 @@ def _guard(settings: Settings, fence: Fence) -> Guard | None:
 def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership | OnlyInstance:
     if settings.dry_run or not settings.leader_lease:
         return OnlyInstance()
-    config = ElectionConfig(settings.lease_seconds)
     # A client of its own: no other request holds up a renewal, and the fence does not ask for one.
+    # Two requests fit into the time for which a renewal is valid.
+    seconds = RENEWAL * settings.lease_seconds / 2
     own = connect(
         settings.kubeconfig,
         user_agent=f"optimus-autoscaler/{instance}",
-        read_seconds=config.request_seconds,
-        connect_seconds=config.request_seconds,
+        read_seconds=seconds,
+        connect_seconds=seconds,
     )
     store = LeaseStore(own, settings.leader_lease)
-    return Leadership(Election(store, instance, fence, config=config))
+    return Leadership(Election(store, instance, fence, duration_seconds=settings.lease_seconds))
 
 
 def _wait_synced(caches: Caches, stopping: threading.Event) -> bool:
