@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
+from operator import attrgetter
 
 from autoscaler.cluster import Caches
 from autoscaler.controller import (
@@ -55,7 +55,7 @@ from optimus.kube.leases import LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
-from optimus.kube.reflector import Reflector, ReflectorConfig
+from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.workload_profiles import WorkloadProfileWriter
 from optimus.kube.write_guard import Guard
@@ -131,7 +131,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         controller = _controller(settings, client, caches, process)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
-            gauge.set_function(partial(_silent_seconds, cache))
+            gauge.set_function(partial(attrgetter("silent_seconds"), cache))
         unhealthy = partial(_why_unhealthy, controller, leadership, settings)
         app = create_app(
             metrics.registry, unhealthy, caches.missing, partial(readiness_text, leadership)
@@ -382,10 +382,6 @@ def _rescale_config(settings: Settings) -> RescaleConfig:
 def _preemption_config(settings: Settings) -> PreemptionConfig | None:
     only_says = settings.recommend or settings.dry_run or settings.once
     return PreemptionConfig(settings.scheduler_name) if settings.preempt and not only_says else None
-
-
-def _silent_seconds(cache: Reflector[Any]) -> float:
-    return cache.silent_seconds or 0.0
 
 
 def _why_unhealthy(

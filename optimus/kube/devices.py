@@ -11,12 +11,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from optimus.kube.client import path_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ApiObject, ClusterScoped, decoder_of
 from optimus.kube.store import T
 
-_GROUP, _VERSION = "resource.k8s.io", "v1"
+_GROUP: Final = "resource.k8s.io"
 _POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 _EVERY: Final = "All"
 _REPELLING: Final = ("NoSchedule", "NoExecute")
@@ -320,9 +319,7 @@ def _literal(text: str) -> str | int | bool:
 
 
 def _watched(plural: str, decoder: Callable[[bytes | msgspec.Raw], T]) -> ListWatch[T]:
-    return ListWatch(
-        plural, path_of(_GROUP, _VERSION, plural), decoder, optional=True, without=_UNCOUNTED
-    )
+    return ListWatch(plural, decoder, _GROUP, optional=True, without=_UNCOUNTED)
 
 
 def watched_slices() -> ListWatch[ResourceSlice]:

@@ -9,6 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 import urllib3
 
+from optimus.kube.client import path_of
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, Status, decode, from_status
 from optimus.kube.store import T
 
@@ -43,14 +44,20 @@ class ListWatch(Generic[T]):
     """
 
     plural: str
-    path: str
     decode: Callable[[bytes | msgspec.Raw], T]
+    group: str = ""
+    version: str = "v1"
     label_selector: str = ""
     field_selector: str = ""
     optional: bool = False
     without: str = ""
     """The consequence of going on without the right to list it; empty where that right is
     needed."""
+
+    @property
+    def path(self) -> str:
+        """The path of the collection, in every namespace."""
+        return path_of(self.group, self.version, self.plural)
 
     def selectors(self) -> list[tuple[str, str]]:
         """The part of a query that narrows a list or a watch down."""

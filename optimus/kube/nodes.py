@@ -4,7 +4,6 @@ from types import MappingProxyType
 
 import msgspec
 
-from optimus.kube.client import path_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ApiObject, ClusterScoped, decoder_of
 from optimus.kube.quantity import Amount, offered
@@ -60,4 +59,4 @@ decode_node = decoder_of(ApiObject[_NodeSpec, _NodeStatus], "a node", _node)
 
 def watched_nodes(label_selector: str = "") -> ListWatch[ClusterNode]:
     """Nodes with these labels; every node by default."""
-    return ListWatch("nodes", path_of("", "v1", "nodes"), decode_node, label_selector)
+    return ListWatch("nodes", decode_node, label_selector=label_selector)

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from optimus.jobs import TRAINERS, Counts, Job, JobKey, NodeConstraints, Role
-from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import decode
 from optimus.kube.job_kinds import (
@@ -250,9 +249,7 @@ _CONDITIONS: Final = msgspec.json.Decoder(list[StatusCondition])
 
 
 def watched_pods(
-    label_selector: str = "",
-    field_selector: str = "",
-    ignored_resources: frozenset[str] = frozenset(),
+    label_selector: str = "", ignored_resources: frozenset[str] = frozenset()
 ) -> ListWatch[Pod]:
     """Pods of every namespace, without the resources that another extender accounts for."""
 
@@ -260,7 +257,7 @@ def watched_pods(
         return decode_pod(raw).without(ignored_resources)
 
     decoder = decode_planned if ignored_resources else decode_pod
-    return ListWatch("pods", path_of("", "v1", "pods"), decoder, label_selector, field_selector)
+    return ListWatch("pods", decoder, label_selector=label_selector)
 
 
 def _pod(raw: _StoredPod) -> Pod:

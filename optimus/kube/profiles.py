@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from optimus.jobs import Counts
-from optimus.kube.client import Client, path_of
+from optimus.kube.client import Client
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, VERSION, Phase
 from optimus.kube.custom_resource import CustomResource
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
@@ -223,7 +223,7 @@ decode_profile = decoder_of(ApiObject[_ProfileSpec, ProfileStatus], f"a {PROFILE
 
 def watched_profiles() -> ListWatch[TrainingProfile]:
     """Profiles of every namespace, for a ``Reflector``; without their CRD there are none."""
-    return ListWatch(PROFILES, path_of(GROUP, VERSION, PROFILES), decode_profile, optional=True)
+    return ListWatch(PROFILES, decode_profile, GROUP, VERSION, optional=True)
 
 
 class ProfileWriter:

@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from optimus.kube.client import path_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ApiObject, ClusterScoped, ObjectMetadata, decoder_of
 from optimus.kube.quantity import Amount, requested
@@ -110,12 +109,12 @@ decode_priority_class = decoder_of(_RawClass, "a PriorityClass", _class)
 
 def watched_quotas() -> ListWatch[ResourceQuota]:
     """ResourceQuotas of every namespace."""
-    path, without = path_of("", "v1", "resourcequotas"), "quotas are not respected"
-    return ListWatch("resourcequotas", path, decode_quota, optional=True, without=without)
+    without = "quotas are not respected"
+    return ListWatch("resourcequotas", decode_quota, optional=True, without=without)
 
 
 def watched_priority_classes() -> ListWatch[PriorityClass]:
     """All PriorityClasses."""
-    path = path_of("scheduling.k8s.io", "v1", "priorityclasses")
-    without = "the priority of a job is known from its pods alone"
-    return ListWatch("priorityclasses", path, decode_priority_class, optional=True, without=without)
+    without, group = "the priority of a job is known from its pods alone", "scheduling.k8s.io"
+    decoder = decode_priority_class
+    return ListWatch("priorityclasses", decoder, group, optional=True, without=without)

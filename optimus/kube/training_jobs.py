@@ -214,11 +214,13 @@ def _is_of_train_job(stored: StoredJob[StoredSpec]) -> bool:
 
 def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[TrainingJob]:
     """Jobs of one kind in every namespace; a cluster may lack the kind."""
-    path, plural = jobs_path(kind), JOB_KINDS[kind].plural
+    known = JOB_KINDS[kind]
     # Rights that are older than this software do not name JobSets. That must not stop the others.
     without = _WITHOUT_JOBSETS if kind == JOBSET.name else ""
     decoder = partial(decode_job, kind, config=config)
-    return ListWatch(plural, path, decoder, optional=True, without=without)
+    return ListWatch(
+        known.plural, decoder, known.group, known.version, optional=True, without=without
+    )
 
 
 def jobs_path(kind: str, namespace: str | None = None) -> str:

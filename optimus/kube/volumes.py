@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import msgspec
 
 from optimus.jobs import Requirement
-from optimus.kube.client import path_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ApiObject, ClusterScoped, ObjectMetadata, decoder_of
 from optimus.kube.podspec import (
@@ -185,25 +184,22 @@ decode_namespace = decoder_of(ApiObject[object, object], "a namespace", _namespa
 
 def watched_claims() -> ListWatch[VolumeClaim]:
     """Persistent volume claims of every namespace."""
-    return ListWatch(
-        "persistentvolumeclaims", path_of("", "v1", "persistentvolumeclaims"), decode_claim
-    )
+    return ListWatch("persistentvolumeclaims", decode_claim)
 
 
 def watched_volumes() -> ListWatch[Volume]:
     """Every persistent volume."""
-    return ListWatch("persistentvolumes", path_of("", "v1", "persistentvolumes"), decode_volume)
+    return ListWatch("persistentvolumes", decode_volume)
 
 
 def watched_storage_classes() -> ListWatch[StorageClass]:
     """Every storage class."""
-    path = path_of("storage.k8s.io", "v1", "storageclasses")
-    return ListWatch("storageclasses", path, decode_storage_class, optional=True)
+    return ListWatch("storageclasses", decode_storage_class, "storage.k8s.io", optional=True)
 
 
 def watched_namespaces() -> ListWatch[Namespace]:
     """Every namespace."""
-    return ListWatch("namespaces", path_of("", "v1", "namespaces"), decode_namespace)
+    return ListWatch("namespaces", decode_namespace)
 
 
 def _sorted(labels: Mapping[str, str] | None) -> Labels:

@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from optimus.kube.client import path_of
 from optimus.kube.contract import EXTENDER_COMPONENT, WAIT_ANNOTATION, WAITING_EVENT
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.events import LONGEST_MESSAGE
@@ -173,5 +172,4 @@ def read_wait(annotation: str | None, message: str) -> Wait:
 def watched_waiting_events() -> ListWatch[WaitingEvent]:
     """These Events of every namespace; no others are sent."""
     selector = f"reason={WAITING_EVENT},source={EXTENDER_COMPONENT}"
-    path = path_of("", "v1", "events")
-    return ListWatch("events", path, decode_waiting_event, field_selector=selector)
+    return ListWatch("events", decode_waiting_event, field_selector=selector)

@@ -11,7 +11,7 @@ from statistics import median
 import msgspec
 
 from optimus.jobs import ConvergenceThreshold, Counts, Goal, TargetLoss
-from optimus.kube.client import Client, path_of
+from optimus.kube.client import Client
 from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILE_KIND, WORKLOAD_PROFILES
 from optimus.kube.custom_resource import CustomResource
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
@@ -109,8 +109,7 @@ decode_workload_profile = decoder_of(
 
 def watched_workload_profiles() -> ListWatch[WorkloadProfile]:
     """The profiles of every namespace, for a ``Reflector``; without their CRD there are none."""
-    path = path_of(GROUP, VERSION, WORKLOAD_PROFILES)
-    return ListWatch(WORKLOAD_PROFILES, path, decode_workload_profile, optional=True)
+    return ListWatch(WORKLOAD_PROFILES, decode_workload_profile, GROUP, VERSION, optional=True)
 
 
 def _run_from(stored: StoredRun) -> EarlierRun | None:

@@ -10,7 +10,6 @@ import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import (
     LONGEST_WAIT_SECONDS,
     ErrorKind,
@@ -21,6 +20,7 @@ from optimus.kube.errors import (
 )
 from optimus.kube.list_watch import decode_event, decode_page
 from optimus.kube.logs import parse_log
+from optimus.kube.reflector import Backoff, BackoffConfig
 from optimus.kube.store import Changes, Key, ObjectStore
 from optimus.progress.types import LogLine
 from tests.cases import cases
