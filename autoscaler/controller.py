@@ -224,32 +224,20 @@ class Controller:
         """One turn; returns the plan where an interval was due. One that does not ``decide`` only
         continues what was decided. ``log_seconds``: how long it waits for logs, if not as usual."""
         now = self._clock.now()
+        # 1. Observe the cluster and the logs.
         observation = self._observer.observe(now)
-        with self._guard("preemption"):
-            self._observation = observation
-            if self._preemption is not None:
-                self._preemption.observe(observation)
-        leaving = self.managed.update(observation)
-        with self._guard("logs"):
-            self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
-            failing = [state for state in self.managed if state.gang.failing]
-            self._last_words.read(failing, now)
-        for state in self.managed:
-            if state.forecasts.earlier.earlier:
-                with self._guard("compare", state):
-                    state.compare_if_young(now)
+        leaving = self._take_in(observation)
+        self._read_logs(now, self._timing.log_seconds if log_seconds is None else log_seconds)
         is_current = self._is_current(observation, now)
-        self._replace_stragglers(observation, now, may_begin=is_current)
-        if is_current and not self._dry_run:
-            self._pause_for_others(observation)
-        self._advance_rescales(observation, now, may_begin=is_current)
-        plan = None
-        with self._guard("decisions"):
-            timer = self._clock.timer()
+        # 2. Act: begin what no interval decides, and take every rescale as far as it goes now.
+        if not self._dry_run:
+            self._replace_stragglers(observation, now, may_begin=is_current)
             if is_current:
-                plan = self._decider.step(
-                    self.managed.states, observation, timer, decides=decides, alive=self._alive
-                )
+                self._pause_for_others(observation)
+            self._advance_rescales(observation, now, may_begin=is_current)
+        # 3. Decide.
+        plan = self._decide(observation, decides=decides) if is_current else None
+        # 4. Tell.
         if not self._dry_run:
             self._request_completion(observation, now)
             self._report([*leaving, *self.managed], observation, now)
@@ -257,6 +245,22 @@ class Controller:
             with self._guard("page"):
                 self._page.publish(self.managed, observation, now)
         self._alive()
+        return plan
+
+    def _take_in(self, observation: Observation) -> list[TrackedJob]:
+        """Take in an observation; returns the jobs that are to be reported a last time."""
+        self._observation = observation
+        with self._guard("preemption"):
+            if self._preemption is not None:
+                self._preemption.observe(observation)
+        return self.managed.update(observation)
+
+    def _decide(self, observation: Observation, *, decides: bool) -> IntervalPlan | None:
+        managed, timer, plan = self.managed.states, self._clock.timer(), None
+        with self._guard("decisions"):
+            plan = self._decider.step(
+                managed, observation, timer, decides=decides, alive=self._alive
+            )
         return plan
 
     def _alive(self) -> None:
@@ -272,14 +276,20 @@ class Controller:
         """Return whether a decided rescale has not begun, since its capacity is not free yet."""
         return self._decider.has_pending
 
-    def _read_logs(self, timeout_seconds: float) -> None:
+    def _read_logs(self, now: float, timeout_seconds: float) -> None:
         """Take in what was read since the last tick; the readers go on meanwhile."""
-        now, logs = self._clock.now(), self._logs
-        running = [(state, state.gang.run) for state in self.managed if state.gang.run is not None]
-        awaited = {run.name for state, run in running if state.watches_for_checkpoint}
-        runs = [(state.log, run) for state, run in running]
-        logs.poll(runs, now, timeout_seconds=timeout_seconds, awaited=awaited)
-        self._metrics.log_lag.set(logs.lag_seconds(now))
+        managed = list(self.managed)
+        with self._guard("logs"):
+            running = [(state, state.gang.run) for state in managed if state.gang.run is not None]
+            awaited = {run.name for state, run in running if state.watches_for_checkpoint}
+            runs = [(state.log, run) for state, run in running]
+            self._logs.poll(runs, now, timeout_seconds=timeout_seconds, awaited=awaited)
+            self._metrics.log_lag.set(self._logs.lag_seconds(now))
+            self._last_words.read([state for state in managed if state.gang.failing], now)
+        for state in managed:
+            if state.forecasts.earlier.earlier:
+                with self._guard("compare", state):
+                    state.compare_if_young(now)
 
     def _is_current(self, observation: Observation, now: float) -> bool:
         """Return whether the caches are new enough to begin something on them.
@@ -305,7 +315,7 @@ class Controller:
         return True
 
     def _replace_stragglers(self, observation: Observation, now: float, *, may_begin: bool) -> None:
-        if self._stragglers is not None and not self._dry_run:
+        if self._stragglers is not None:
             with self._guard("stragglers"):
                 self._stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
 
@@ -334,8 +344,6 @@ class Controller:
                 )
 
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
-        if self._dry_run:
-            return
         jobs, limits = [each.job for each in self.managed], self._timing.disruption
         stopped = Counter(each.job.key.namespace for each in self.managed if each.counts_as_stopped)
         namespaces = len({job.key.namespace for job in jobs})

@@ -11,12 +11,17 @@ from cachetools import TTLCache
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import TrackedJob
-from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, EventRecorder, JobEvent
+from autoscaler.profile.events import (
+    MOST_REFUSED,
+    REFUSED_SECONDS,
+    EventRecorder,
+    JobEvent,
+    events_of,
+)
 from autoscaler.profile.status import status_of, unmanaged_conditions, urgent
 from optimus.jobs import alternating
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
-from optimus.kube.pods import why_never_meet
 from optimus.kube.profile_codec import pack
 from optimus.kube.profiles import NameTaken, ProfileStatus, TrainingProfile
 from optimus.kube.results import Refused, Written
@@ -196,33 +201,15 @@ class ProfileRecorder:
         self._job_uids, began = observation.jobs.keys(), self._timer()
         open_jobs = [each for each in observation.jobs.values() if not each.outcome]
         alone = {each.uid for each in open_jobs if _is_left_alone(each) and each.uid not in moving}
-        apart = {
-            each.uid: why_never_meet(each.job, observation.pods.get(each.uid, ()))
-            for each in open_jobs
-            if each.job is not None and each.job.all_reduce and not each.job.managed
-        }
-        said = [
-            each
-            for each in open_jobs
-            if each.uid in alone
-            or each.hints
-            or each.ignored
-            or each.surplus
-            or apart.get(each.uid)
-        ]
-        for training_job in alternating(said, attrgetter("namespace")):
+        said = {each.uid: events_of(each, observation.pods.get(each.uid, ())) for each in open_jobs}
+        told = [each for each in open_jobs if each.uid in alone or said[each.uid]]
+        for training_job in alternating(told, attrgetter("namespace")):
             if self._timer() - began > seconds:
                 break
             if training_job.uid in alone:
                 self._report_left_alone(training_job, observation)
-            for reason, text in (
-                ("UnknownAnnotation", "; ".join(map(str, training_job.hints))),
-                ("AnnotationIgnored", "; ".join(map(str, training_job.ignored))),
-                ("SurplusReplicas", training_job.surplus),
-                ("ReplicasChanged", apart.get(training_job.uid, "")),
-            ):
-                if text:
-                    self._events.emit_once(training_job, JobEvent(reason, text))
+            for event in said[training_job.uid]:
+                self._events.emit_once(training_job, event)
         self._events.forget_others(observation.jobs)
         return len(alone)
 

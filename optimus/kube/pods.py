@@ -507,8 +507,9 @@ def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:
 def why_never_meet(job: Job, pods: Sequence[Pod]) -> str:
     """Why the processes of a job without PSs wait for one another for ever: some of its pods were
     made for other counts than the rest. Empty where none was, or where it is about to stop."""
-    made_for = other_gang(pods, job.counts)
-    if made_for is None or job.kind != PYTORCHJOB.name or job.suspended:
+    stays = job.kind != PYTORCHJOB.name or job.suspended
+    made_for = None if stays else other_gang(pods, job.counts)
+    if made_for is None:
         return ""
     return (
         f"its replicas were changed from {made_for} to {job.counts} while it ran: its old and its"
