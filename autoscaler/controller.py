@@ -236,7 +236,13 @@ class Controller:
                 self._pause_for_others(observation)
             self._advance_rescales(observation, now, may_begin=is_current)
         # 3. Decide.
-        plan = self._decide(observation, decides=decides) if is_current else None
+        plan = None
+        with self._guard("decisions"):
+            if is_current:
+                managed, timer = self.managed.states, self._clock.timer()
+                plan = self._decider.step(
+                    managed, observation, timer, decides=decides, alive=self._alive
+                )
         # 4. Tell.
         if not self._dry_run:
             self._request_completion(observation, now)
@@ -254,14 +260,6 @@ class Controller:
             if self._preemption is not None:
                 self._preemption.observe(observation)
         return self.managed.update(observation)
-
-    def _decide(self, observation: Observation, *, decides: bool) -> IntervalPlan | None:
-        managed, timer, plan = self.managed.states, self._clock.timer(), None
-        with self._guard("decisions"):
-            plan = self._decider.step(
-                managed, observation, timer, decides=decides, alive=self._alive
-            )
-        return plan
 
     def _alive(self) -> None:
         self.last_tick_at = time.monotonic()
