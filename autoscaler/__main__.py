@@ -298,9 +298,7 @@ def _controller(settings: Settings, client: Client, caches: Caches, process: Pro
         replacement = ReplacementConfig(
             detection=process.rotation.config,
             interval=decisions.driver.interval,
-            placement=decisions.placement,
             per_day=settings.replacements_per_day,
-            hold_seconds=decisions.hold_seconds,
         )
     timing = Timing(
         tick_seconds=settings.tick_seconds,

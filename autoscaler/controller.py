@@ -185,9 +185,13 @@ class Controller:
         self._stragglers = (
             None
             if replacement is None
-            else StragglerReplacer(rotation, events, metrics, replacement, self._guard)
+            else StragglerReplacer(
+                rotation, events, metrics, replacement, self._guard, self._decider.free_capacity
+            )
         )
-        self._preemption = preemption and GangPreemption(preemption, events, metrics)
+        self._preemption = preemption and GangPreemption(
+            preemption, events, metrics, self._decider.free_capacity
+        )
         self._quota_deadlocks = QuotaDeadlocks(events)
         self.managed = ManagedJobs(
             self._guard,
@@ -327,19 +331,14 @@ class Controller:
 
     def _pause_for_others(self, observation: Observation) -> None:
         """Before rescales are advanced: a job that is paused stops in this tick."""
-        decider, managed = self._decider, self.managed
+        managed = self.managed
         may_begin = not self._timing.holds.recommend
         if observation.snapshot.quotas or any(state.gang.missing for state in managed):
             with self._guard("quotas"):
                 self._quota_deadlocks.step(managed, observation, may_begin=may_begin)
         if self._preemption is not None:
             with self._guard("preemption"):
-                self._preemption.step(
-                    managed,
-                    observation,
-                    lambda: decider.free_capacity(managed.states, observation),
-                    may_begin=may_begin,
-                )
+                self._preemption.step(managed, observation, may_begin=may_begin)
 
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
         jobs, limits = [each.job for each in self.managed], self._timing.disruption

@@ -47,6 +47,9 @@ from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)
 
+FreeCapacity = Callable[[Mapping[str, TrackedJob], Observation], CapacityPlan]
+"""Finds what is free at an observation, less what is kept for rescales in progress."""
+
 
 class ClusterMemory(Protocol):
     """Keeps what a policy remembers of the whole cluster; ``optimus.kube.leases.LeaseStore``."""
