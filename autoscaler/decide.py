@@ -47,7 +47,7 @@ from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)
 
-FreeCapacity = Callable[[Mapping[str, TrackedJob], Observation], CapacityPlan]
+CapacityFn = Callable[[Mapping[str, TrackedJob], Observation], CapacityPlan]
 """Finds what is free at an observation, less what is kept for rescales in progress."""
 
 

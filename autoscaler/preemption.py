@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from autoscaler.cluster import Observation
-from autoscaler.decide import FreeCapacity
+from autoscaler.decide import CapacityFn
 from autoscaler.jobs.managed import ManagedJobs
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import EventRecorder, JobEvent
@@ -77,7 +77,7 @@ class GangPreemption:
         config: PreemptionConfig,
         events: EventRecorder,
         metrics: Metrics,
-        free_capacity: FreeCapacity,
+        free_capacity: CapacityFn,
     ) -> None:
         self._config, self._free_capacity = config, free_capacity
         self._events, self._metrics = events, metrics

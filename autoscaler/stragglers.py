@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.cluster import Observation
-from autoscaler.decide import FreeCapacity
+from autoscaler.decide import CapacityFn
 from autoscaler.jobs.managed import Guard
 from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.logs.rotation import WorkerRotation
@@ -73,7 +73,7 @@ class StragglerReplacer:
         metrics: Metrics,
         config: ReplacementConfig,
         guard: Guard,
-        free_capacity: FreeCapacity,
+        free_capacity: CapacityFn,
     ) -> None:
         self._rotation, self._events, self._metrics = rotation, events, metrics
         self._config, self._guard, self._free_capacity = config, guard, free_capacity
