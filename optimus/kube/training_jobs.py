@@ -5,9 +5,9 @@ object may lack ``replicas`` or say ``worker`` for ``Worker``; both are read her
 casing is kept for writing back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -24,7 +24,6 @@ from optimus.jobs import (
 )
 from optimus.kube.annotations import (
     AnnotationProblem,
-    JobOptions,
     ReadOptions,
     asks_for_management,
     read_options,
@@ -62,13 +61,6 @@ from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import Template, shows_annotation
 from optimus.kube.suspension import SuspensionMark, read_suspension
 from optimus.kube.times import created_at
-
-_COPIED: Final = tuple(
-    each.name
-    for each in fields(JobOptions)
-    if each.name not in ("mode", "at_target", "chief_trains")
-)
-"""The options that a job takes as they are."""
 
 _LONGEST_COMMAND: Final = 2000
 """Maximum length of a command that is kept: some carry a whole script."""
@@ -300,12 +292,14 @@ def _job(
     kind: str,
     raw: StoredJob[StoredSpec],
     roles: Mapping[Role, StoredRole],
-    options: JobOptions,
+    annotated: Mapping[str, Any],
 ) -> Job:
     ps, worker = roles.get(Role.PS), roles.get(Role.WORKER)
     # Without PSs, workers exchange their gradients in each step.
-    said = options.mode or mode_of(worker) or (None if ps else TrainingMode.SYNC)
-    mode = said or TrainingMode.ASYNC
+    options = dict(annotated)
+    said = options.pop("mode", None) or mode_of(worker) or (None if ps else TrainingMode.SYNC)
+    chief_trains = options.pop("chief_trains", False) or ps is None
+    at_target = options.pop("at_target", None) or _at_target_of(roles)
     job = Job(
         key=JobKey(raw.metadata.namespace, raw.metadata.name),
         uid=raw.metadata.uid,
@@ -315,15 +309,15 @@ def _job(
         ps=ps.spec if ps else ReplicaSpec(),
         worker=worker.spec if worker else ReplicaSpec(),
         fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
-        mode=mode,
+        mode=said or TrainingMode.ASYNC,
         mode_is_assumed=said is None,
-        chief_trains=options.chief_trains or ps is None,
+        chief_trains=chief_trains,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         preempted_for=_preempting_job(raw.metadata.annotations or {}),
         image=_image_of(worker),
         command=command_of(worker)[:_LONGEST_COMMAND],
-        at_target=options.at_target or _at_target_of(roles),
-        **{name: getattr(options, name) for name in _COPIED},
+        at_target=at_target,
+        **options,
     )
     bounds = _elastic_bounds(job, raw.spec, worker)
     return replace(job, bounds=bounds) if kind == PYTORCHJOB.name else job
