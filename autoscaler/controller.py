@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from autoscaler.cluster import Observation
@@ -352,7 +353,8 @@ class Controller:
         in_order = sorted(
             self.managed, key=lambda state: (state.job.uid not in first, *begin_order(state))
         )
-        free, reached = self._decider.headroom(self.managed.states, observation), set[str]()
+        find = partial(self._decider.counts_found, self.managed.states, observation)
+        reached = set[str]()
         for state in alternating(in_order, _namespace_of):
             if self._clock.timer() - began > self._timing.rescale_seconds:
                 break
@@ -364,7 +366,7 @@ class Controller:
                 if state.rescale is not None:
                     record = state.rescale.record
                     state.may_stop = may_begin and budget.allows(state.job, record.purpose)
-                    self._rescales.advance(state, observation, free, now)
+                    self._rescales.advance(state, observation, find, now)
                     self._count(state, budget, now)
         self._not_reached = frozenset(self.managed.states.keys() - reached)
         self._alive()

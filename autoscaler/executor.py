@@ -100,12 +100,9 @@ class LastReads(Protocol):
         """Return whether the run's last lines are in; if not, call again at the next tick."""
 
 
-class FreeCapacity(Protocol):
-    """Finds what is free for one job; ``autoscaler.decide.Headroom`` does."""
-
-    def counts_found(self, state: TrackedJob, most: Counts, at: float) -> CountsFound:
-        """The most PSs and workers, of each role at most these, that fit beside what is kept for
-        other jobs, and whether the target of the job's rescale does."""
+CountsFn = Callable[[TrackedJob, Counts, float], CountsFound]
+"""Finds the most PSs and workers for one job, of each role at most these, that fit beside what is
+kept for others, and whether the target of its rescale does; the last argument is now."""
 
 
 class RescaleAccess(NamedTuple):
@@ -126,17 +123,17 @@ class Rescales:
         self._broken_at = -math.inf  # when a read failed last
 
     def advance(
-        self, state: TrackedJob, observation: Observation, free: FreeCapacity, at: float
+        self, state: TrackedJob, observation: Observation, find: CountsFn, at: float
     ) -> None:
         """Take one job's rescale as far as it goes now."""
         since, config = state.progress(at).checkpoint_since, self._config_of(state, at)
-        executor = self.executor(state, observation, free, at)
+        executor = self.executor(state, observation, find, at)
         run_rescale(executor, state, -math.inf if since is None else since, at, config)
         if executor.is_broken:
             self._broken_at = at
 
     def executor(
-        self, state: TrackedJob, observation: Observation, free: FreeCapacity, at: float
+        self, state: TrackedJob, observation: Observation, find: CountsFn, at: float
     ) -> "JobExecutor":
         """Return what carries out one job's rescale in this tick."""
         return JobExecutor(
@@ -144,7 +141,7 @@ class Rescales:
             state,
             at,
             observation.pods.get(state.job.uid, ()),
-            free,
+            find,
             since_break_seconds=min(observation.since_break_seconds, at - self._broken_at),
             fresh_seconds=self._config_of(state, at).fresh_seconds,
         )
@@ -173,7 +170,7 @@ class JobExecutor:
     cached: tuple[Pod, ...]
     """Its pods, as the watch shows them."""
 
-    free: FreeCapacity
+    find: CountsFn
     since_break_seconds: float
     """Since a call or watch failed last."""
 
@@ -231,7 +228,7 @@ class JobExecutor:
 
     def find_counts(self, most: Counts) -> CountsFound:
         """Find counts that fit now."""
-        return self.free.counts_found(self.state, most, self.at)
+        return self.find(self.state, most, self.at)
 
     def suspend(self, patch: Suspend) -> PatchAnswered | None:
         """Suspend the job, once its last lines are read: its logs go with its pods."""
