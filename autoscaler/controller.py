@@ -20,7 +20,7 @@ from autoscaler.executor import LastReads, Reader, RescaleAccess, Rescales, Writ
 from autoscaler.jobs.managed import Holds, ManagedJobs
 from autoscaler.jobs.state import BlockReason, JobLimits, TrackedJob, begin_order
 from autoscaler.logs.last_words import LastWords
-from autoscaler.logs.poller import LogPoller, run_of
+from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
 from autoscaler.preemption import GangPreemption, PreemptionConfig
@@ -31,11 +31,10 @@ from autoscaler.profile.writer import ProfileRecorder, Profiles
 from autoscaler.quota_deadlocks import QuotaDeadlocks
 from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
 from optimus.interval import IntervalPlan
-from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
+from optimus.jobs import AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.suspension import Preemption
-from optimus.kube.training_jobs import TrainingJob
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, StoppedTime
 from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.purpose import RescalePurpose
@@ -204,7 +203,6 @@ class Controller:
         )
         self.last_tick_at: float | None = None
         self._observation: Observation | None = None
-        self._unmanaged_since: dict[str, float] = {}
         self._silent_since: float | None = None
         self._phases: Counter[Phase] | None = None
         self._not_reached: frozenset[str] = frozenset()
@@ -312,9 +310,6 @@ class Controller:
             silent_seconds, self._silent_since = now - self._silent_since, None
             _LOG.info("the API server answers again, after %.0f s", silent_seconds)
             self.managed.forget_time(silent_seconds)
-            self._unmanaged_since = {
-                uid: since + silent_seconds for uid, since in self._unmanaged_since.items()
-            }
         return True
 
     def _replace_stragglers(self, observation: Observation, now: float, *, may_begin: bool) -> None:
@@ -414,7 +409,7 @@ class Controller:
         stays = state.held or state.job.rescale is RescaleRule.NEVER
         if may_have_trained or trained_at > since or stays:
             # A job that has trained may continue with the pods it has, its log readable or not.
-            self._warn_half_bound(state.training_job, runs=state.gang.run is not None)
+            self._warn_half_bound(state)
             return
         why = f"only some of its pods have had a node for {now - since:.0f} s"
         purpose = RescalePurpose.TAKE_BACK
@@ -434,7 +429,6 @@ class Controller:
             moving = {state.job.uid for state in states}
             seconds = self._timing.tick_seconds / 2
             metrics.left_alone.set(recorder.left_alone(observation, moving, seconds))
-            self._report_half_bound(observation, now)
         self._measure_books()
         phases = Counter(phase_of(state) for state in self.managed)
         if phases != self._phases:
@@ -470,33 +464,17 @@ class Controller:
             with self._guard("workloads"):
                 workloads.expire(observation.workloads.values(), now)
 
-    def _report_half_bound(self, observation: Observation, now: float) -> None:
-        """Jobs that are not managed are not changed; their users get an Event."""
-        since: dict[str, float] = {}
-        for uid, pods in observation.pods.items():
-            training_job = observation.jobs.get(uid)
-            if training_job is None or uid in self.managed.states:
-                continue
-            bound = [pod.node is not None for pod in pods if not pod.leaving and not pod.finished]
-            if not any(bound) or all(bound):
-                continue
-            since[uid] = self._unmanaged_since.get(uid, now)
-            if now - since[uid] >= self._timing.half_bound_seconds:
-                runs = run_of(pods, NO_COUNTS, observation.node_kinds) is not None
-                self._warn_half_bound(training_job, runs=runs)
-        self._unmanaged_since = since
-
-    def _warn_half_bound(self, job: TrainingJob, *, runs: bool) -> None:
-        """Warn of a job that holds only a part of its gang; ``runs``: a pod that trains does."""
+    def _warn_half_bound(self, state: TrackedJob) -> None:
+        """Warn of a job that holds only a part of its gang, and is not stopped for that."""
         advice = (
-            "the job trains on with them: free capacity for the others, or suspend and resume the "
-            "job once it has saved a checkpoint"
-            if runs
-            else "the job does not train: free capacity for the others, or delete the job"
+            "the job does not train: free capacity for the others, or delete the job"
+            if state.gang.run is None
+            else "the job trains on with them: free capacity for the others, or suspend and resume"
+            " the job once it has saved a checkpoint"
         )
         seconds = self._timing.half_bound_seconds
         message = f"for {seconds:.0f} s only some of its pods have had a node; {advice}"
-        self._events.emit_once(job, JobEvent("HalfPlaced", message))
+        self._events.emit_once(state.training_job, JobEvent("HalfPlaced", message))
 
     @contextmanager
     def _guard(self, where: str, state: TrackedJob | None = None) -> Iterator[None]:
