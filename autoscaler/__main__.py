@@ -30,7 +30,6 @@ from autoscaler.leadership import (
     Fence,
     Leadership,
     LeadershipState,
-    OnlyInstance,
     instance_name,
     readiness_text,
 )
@@ -149,9 +148,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
 
 
 @contextmanager
-def _page(
-    settings: Settings, leadership: Leadership | OnlyInstance, client: Client
-) -> Iterator[PageFeed | None]:
+def _page(settings: Settings, leadership: Leadership, client: Client) -> Iterator[PageFeed | None]:
     """Serve the page where its address is set."""
     if settings.once or not settings.page_listen:
         yield None
@@ -200,9 +197,9 @@ def _guard(settings: Settings, fence: Fence) -> Guard | None:
     return fence.why_not if settings.leader_lease else None
 
 
-def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership | OnlyInstance:
+def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership:
     if settings.dry_run or not settings.leader_lease:
-        return OnlyInstance()
+        return Leadership()
     # A client of its own: no other request holds up a renewal, and the fence does not ask for one.
     # Two requests fit into the time for which a renewal is valid.
     seconds = RENEWAL * settings.lease_seconds / 2
@@ -231,7 +228,7 @@ def _act(
     settings: Settings,
     controller: Controller,
     standby: _Standby,
-    leadership: Leadership | OnlyInstance,
+    leadership: Leadership,
     stopping: threading.Event,
 ) -> int:
     began = time.monotonic()
@@ -383,7 +380,7 @@ def _preemption_config(settings: Settings) -> PreemptionConfig | None:
 
 
 def _why_unhealthy(
-    controller: Controller, leadership: Leadership | OnlyInstance, settings: Settings
+    controller: Controller, leadership: Leadership, settings: Settings
 ) -> str | None:
     if leadership.silent_seconds > _STUCK_ELECTION_SECONDS:
         return f"leader election has not come round for {leadership.silent_seconds:.0f} s"

@@ -243,34 +243,39 @@ def _term(lease: Lease) -> tuple[str, int | None]:
 class Leadership:
     """Runs an election on a thread of its own, which nothing else of the process can hold up."""
 
-    def __init__(self, election: Election) -> None:
+    def __init__(self, election: Election | None = None) -> None:
+        """Without an election this instance leads at once: there is no other, or it is a dry
+        run."""
         self._election = election
         self._stopping, self._changed = threading.Event(), threading.Event()
         self._stepped_at = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(election,), name="leader-election", daemon=True
+        )
 
     @property
     def state(self) -> LeadershipState:
         """Return where this instance stands now."""
-        return self._election.state
+        return LeadershipState.LEADER if self._election is None else self._election.state
 
     @property
     def holder(self) -> str:
-        """Who leads, as last known."""
-        return self._election.holder
+        """Who leads, as last known; empty without an election."""
+        return "" if self._election is None else self._election.holder
 
     @property
     def silent_seconds(self) -> float:
         """Seconds since the election last came round."""
-        return time.monotonic() - self._stepped_at
+        return 0.0 if self._election is None else time.monotonic() - self._stepped_at
 
     def start(self) -> None:
         """Take part."""
-        self._thread.start()
+        if self._election is not None:
+            self._thread.start()
 
     def wait(self, seconds: float) -> LeadershipState:
         """Wait for a change of the state, at most so long."""
-        if self._changed.wait(seconds):
+        if self._election is not None and self._changed.wait(seconds):
             self._changed.clear()
         return self.state
 
@@ -279,14 +284,15 @@ class Leadership:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._election.release()
+        if self._election is not None:
+            self._election.release()
 
-    def _run(self) -> None:
+    def _run(self, election: Election) -> None:
         wait_seconds = 0.0
         while not self._stopping.wait(wait_seconds):
             before = self.state
             try:
-                wait_seconds = self._election.step()
+                wait_seconds = election.step()
             except Exception:  # noqa: BLE001 - logged; and a Lease that is not renewed runs out
                 _LOG.exception("leader election failed")
                 wait_seconds = 1.0
@@ -295,25 +301,7 @@ class Leadership:
                 self._changed.set()
 
 
-class OnlyInstance:
-    """Stands in for ``Leadership`` where no other instance can be, and in a dry run."""
-
-    state = LeadershipState.LEADER
-    holder = ""
-    silent_seconds = 0.0
-
-    def start(self) -> None:
-        """There is nothing to take part in."""
-
-    def wait(self, seconds: float) -> LeadershipState:  # noqa: ARG002 - as ``Leadership`` has it
-        """Leads at once."""
-        return self.state
-
-    def stop(self) -> None:
-        """There is nothing to release."""
-
-
-def readiness_text(leadership: Leadership | OnlyInstance) -> str:
+def readiness_text(leadership: Leadership) -> str:
     """Return what ``/readyz`` says of an instance that is ready."""
     match leadership.state:
         case LeadershipState.LEADER:

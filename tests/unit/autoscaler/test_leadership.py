@@ -11,7 +11,6 @@ from autoscaler.leadership import (
     Fence,
     Leadership,
     LeadershipState,
-    OnlyInstance,
     readiness_text,
 )
 from optimus.kube.leases import Lease
@@ -293,6 +292,6 @@ def test_what_readyz_says_of_a_standby_and_of_the_only_one() -> None:
     election = Election(store, "one", Fence())
     election.step()
     assert readiness_text(Leadership(election)) == "ok: standby; two leads"
-    only = OnlyInstance()
+    only = Leadership()
     assert readiness_text(only) == "ok: leader"
     assert only.wait(1.0) is LeadershipState.LEADER
