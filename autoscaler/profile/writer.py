@@ -200,7 +200,11 @@ class ProfileRecorder:
         What is not written within ``seconds`` is written at the next tick."""
         self._job_uids, began = observation.jobs.keys(), self._timer()
         open_jobs = [each for each in observation.jobs.values() if not each.outcome]
-        alone = {each.uid for each in open_jobs if _is_left_alone(each) and each.uid not in moving}
+        alone = {
+            each.uid
+            for each in open_jobs
+            if each.left_alone and not each.deleted and each.uid not in moving
+        }
         said = {each.uid: events_of(each, observation.pods.get(each.uid, ())) for each in open_jobs}
         told = [each for each in open_jobs if each.uid in alone or said[each.uid]]
         for training_job in alternating(told, attrgetter("namespace")):
@@ -215,20 +219,16 @@ class ProfileRecorder:
 
     def _report_left_alone(self, training_job: TrainingJob, observation: Observation) -> None:
         reason = training_job.left_alone or ""
-        if self._events.emit_once(training_job, JobEvent("LeftAlone", reason)):
-            known = observation.profiles.get(training_job.uid)
-            self._write_left_alone(training_job, reason, known, observation.at)
-
-    def _write_left_alone(
-        self, training_job: TrainingJob, reason: str, known: TrainingProfile | None, at: float
-    ) -> None:
+        if not self._events.emit_once(training_job, JobEvent("LeftAlone", reason)):
+            return
+        known = observation.profiles.get(training_job.uid)
         profile = known or self._profiles.create(training_job)
         outcome: object = profile
         if isinstance(profile, TrainingProfile):
             status = msgspec.structs.replace(
                 profile.status,
                 phase=Phase.LEFT_ALONE,
-                conditions=unmanaged_conditions(reason, profile.status.conditions, at),
+                conditions=unmanaged_conditions(reason, profile.status.conditions, observation.at),
                 reason=reason,
                 written_by=self._instance,
             )
@@ -237,7 +237,3 @@ class ProfileRecorder:
             self._events.refused(outcome)
         if not isinstance(outcome, Written):
             self._events.retry_later(training_job, "LeftAlone")
-
-
-def _is_left_alone(training_job: TrainingJob) -> bool:
-    return bool(training_job.left_alone) and not training_job.deleted
