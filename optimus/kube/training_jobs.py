@@ -78,8 +78,7 @@ class TrainingJob:
     why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing,
     ``ignored`` values without which the job is managed all the same.
     ``replica_keys`` holds each role's key as stored, ``templates`` what admission looks at.
-    ``suspended_by`` is the interval that
-    suspended the job, if it was this software, ``suspension`` all that its mark says.
+    ``suspension`` is the mark of this software, if it has suspended the job.
     ``not_suspendable`` says why this software may not suspend it. ``started_at`` is the
     operator's ``startTime``, in seconds since the epoch, which each resume resets.
     ``active_deadline_seconds`` counts from there, ``backoff_limit`` and ``max_restarts`` the
@@ -106,7 +105,6 @@ class TrainingJob:
     replica_keys: Mapping[Role, str] = field(default_factory=dict)
     templates: Mapping[Role, Template] = field(default_factory=dict)
     suspended: bool = False
-    suspended_by: str | None = None
     suspension: SuspensionMark | None = None
     not_suspendable: str | None = None
     conditions: frozenset[str] = frozenset()
@@ -129,6 +127,11 @@ class TrainingJob:
         object.__setattr__(self, "key", JobKey(self.namespace, self.name))
         is_over = self.outcome is not None or self.deleted
         object.__setattr__(self, "active", None if is_over else self.job)
+
+    @property
+    def suspended_by(self) -> str | None:
+        """The rescale or pause by which this software has suspended it."""
+        return None if self.suspension is None else self.suspension.id
 
     @property
     def awaits_resume(self) -> bool:
@@ -261,7 +264,6 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         },
         templates=templates,
         suspended=bool(policy.suspend),
-        suspended_by=None if suspension is None else suspension.id,
         suspension=suspension,
         not_suspendable=why_not_suspendable(raw, config),
         conditions=frozenset(conditions),
