@@ -22,7 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,17 +165,17 @@ class LogState:
         """The PSs and workers of the run."""
         return Counts(self.ps, self.workers)
 
-    def copied(self) -> "LogState":
-        """A copy that later lines do not change: only what is changed in place is copied."""
-        return replace(
-            self,
-            pods=[pod.copied() for pod in self.pods],
-            losses=[*self.losses],
-            samples=[*self.samples],
-            clock=replace(self.clock),
-            metrics=[*self.metrics],
-            series=[replace(each, points=[*each.points]) for each in self.series],
-        )
+    def copied(self) -> dict[str, Any]:
+        """Its fields by name, which later lines do not change."""
+        found = {name: getattr(self, name) for name in LogState.__slots__}
+        return found | {
+            "pods": [pod.copied() for pod in self.pods],
+            "losses": [*self.losses],
+            "samples": [*self.samples],
+            "clock": replace(self.clock),
+            "metrics": [*self.metrics],
+            "series": [replace(each, points=[*each.points]) for each in self.series],
+        }
 
 
 def epoch_index(point: LossPoint) -> int | None:
