@@ -148,9 +148,12 @@ class ProgressLog(LogState):
         if is_new:
             self._begin_run(run.name, counts)
         self._note_node_kind(run, is_new=is_new)
-        source = self._pod(pod, role, index)
+        source = self.pod_named(pod)
         if source is None:
-            return
+            if len(self.pods) >= MAX_PODS:
+                return
+            source = PodState(pod, role, index)
+            self.pods.append(source)
         source.read_before_at, source.read_at = source.read_at, run.read_at
         source.skips = run.skipped
         if run.skipped:
@@ -177,7 +180,9 @@ class ProgressLog(LogState):
         if parsed.end_is_doubtful:
             parsed.checksum = zlib.crc32(body.text.encode("utf-8", "replace"))
         if not _is_of_another(pod, parsed, body.stream):
-            self._take(pod, at, self._epoch_from_zero(parsed))
+            if parsed.epoch_as_printed:
+                self._number_from_zero(parsed)
+            self._take(pod, at, parsed)
 
     def _parsed(self, pod: PodState, body: Body, text: str) -> ParsedLine | None:
         parsed = parse_body(body.text, text, self.options)
@@ -242,7 +247,8 @@ class ProgressLog(LogState):
 
     def next_since(self, pod: str) -> float | None:
         """Return where to read the pod's log from, seconds since the epoch; ``None``: its start."""
-        return next((next_since(each) for each in self.pods if each.name == pod), None)
+        found = self.pod_named(pod)
+        return None if found is None else next_since(found)
 
     def progress(self, now: float) -> TrainingProgress:
         """Return what is known at ``now``, seconds since the epoch; no sample is later than that.
@@ -258,7 +264,7 @@ class ProgressLog(LogState):
         return replace(known, samples=samples)
 
     def _progress(self) -> TrainingProgress:
-        current = self._sample()
+        current, saver = self._sample(), self.pod_named(self.checkpoint_pod)
         known_steps = self.counts_steps or self.options.steps_per_epoch is not None
         return TrainingProgress(
             losses=tuple(self.losses),
@@ -269,8 +275,8 @@ class ProgressLog(LogState):
             samples=(*self.samples, *((current,) if current else ())),
             checkpoint_step=self.checkpoint_step,
             checkpoint_at=self.checkpoint_at,
-            checkpoint_since=self._checkpoint_since(),
-            read_interval_seconds=self._read_interval_seconds(),
+            checkpoint_since=None if saver and saver.behind else self.checkpoint_since,
+            read_interval_seconds=saver.read_interval_seconds if saver else 0.0,
             trained_seconds=self.trained_seconds + self._run_seconds(),
             diagnostic=self._forbidden or _diagnostic(self, self.options),
             diverged=self.bad_losses >= _IN_A_ROW,
@@ -302,7 +308,8 @@ class ProgressLog(LogState):
         return {sample.counts for sample in self.samples}
 
     def _begin_run(self, run: str, counts: Counts) -> None:
-        self._keep_sample()
+        if (sample := self._sample()) is not None:
+            self.samples = [*self.samples, sample][-MAX_SAMPLES:]
         self.trained_seconds += self._run_seconds()
         keep_epoch_length(self, self.options, counts.workers)
         before = self.step_before
@@ -323,28 +330,15 @@ class ProgressLog(LogState):
             self.samples = [replace(sample, node_kind=kind) for sample in self.samples]
         self.node_kind = kind
 
-    def _pod(self, name: str, role: Role, index: int) -> PodState | None:
-        pods = self.pods
-        found = next((pod for pod in pods if pod.name == name), None)
-        if found is None and len(pods) < MAX_PODS:
-            found = PodState(name, role, index)
-            pods.append(found)
-        return found
-
-    def _epoch_from_zero(self, parsed: ParsedLine) -> ParsedLine:
-        if not parsed.epoch_as_printed:
-            return parsed
+    def _number_from_zero(self, parsed: ParsedLine) -> None:
         epoch, evaluated = parsed.epoch, parsed.evaluated_epoch
-        if epoch is None and evaluated is None:
-            return parsed
         if 0 in (epoch, evaluated):
             self.first_epoch = 0
         first = self.first_epoch
-        if parsed.last_epoch is not None:
+        if parsed.last_epoch is not None and epoch is not None:
             parsed.declared = Declared(epochs=parsed.last_epoch + 1 - first)
         parsed.epoch = None if epoch is None else max(epoch - first, 0)
         parsed.evaluated_epoch = None if evaluated is None else max(evaluated - first, 0)
-        return parsed
 
     def _of_table(self, pod: PodState, text: str) -> ParsedLine | None:
         """A row of a table, or its header, which is remembered."""
@@ -395,7 +389,10 @@ class ProgressLog(LogState):
             settle_end(self, pod, parsed)
         if parsed.steps_per_epoch:
             self.clock.said = parsed.steps_per_epoch
-        pod.places_own = pod.places_own or (parsed.loss is not None and not parsed.is_below)
+        if parsed.loss is not None and not parsed.is_below:
+            pod.places_own = True
+            if pod.loss_by != "step":
+                pod.loss_by = "batch" if parsed.step is None else "step"
         move = advance(pod, at, parsed, self.epoch_offset)
         if move is not None:
             pod.tells_loss = pod.tells_loss or parsed.loss is not None
@@ -453,7 +450,8 @@ class ProgressLog(LogState):
     def _restore(self, parsed: ParsedLine, move: PositionChange) -> None:
         """Training goes on from an earlier position, or a new run begins: what came after that
         position is undone."""
-        step = None if move.step is None else max(move.step - 1, 0)
+        by_step = move.step is not None and move.done is None
+        step = max(move.step - 1, 0) if by_step and move.step is not None else None
         if step is not None and parsed.saved is not None and parsed.saved.step is not None:
             step = min(step, parsed.saved.step)
         epoch = None if move.epoch is None else float(move.epoch)
@@ -465,27 +463,34 @@ class ProgressLog(LogState):
             self.checkpoint_step = step or None
 
     def _set_position(self, pod: PodState, move: PositionChange) -> None:
-        self.counts_steps = move.step is not None or pod.counts_steps
-        if move.step is not None and move.epoch is not None:
-            self.clock.tick(move.epoch, move.step)
+        counts_steps = move.step is not None or pod.counts_steps
+        if counts_steps and not self.counts_steps:
+            self.steps_per_epoch = None  # it counted examples, or parts of an epoch
+        self.counts_steps = counts_steps
+        is_beside = pod.loss_by == "batch" and pod.epoch is not None
+        if move.step is not None and move.done is None:
+            self.clock.take(move.epoch, move.step, self.epoch if is_beside else None)
         if move.step != self.step:
             self.step_before = self.step
         per_epoch = steps_per_epoch(self, self.options)
         self.steps_per_epoch = units_per_epoch(self, self.options)
-        if move.step is None:
-            self.epoch, self.step = move.done, None
-            if move.done is not None and per_epoch:
-                self.step = round(move.done * per_epoch)
-            return
         self.step = move.step
+        if move.done is not None:
+            self.epoch = move.done
+            if move.step is None and per_epoch:
+                self.step = round(move.done * per_epoch)
+        elif move.step is not None and not is_beside:
+            self.epoch = self._epoch_at(move.step, move.epoch, per_epoch)
+
+    def _epoch_at(self, step: int, epoch: int | None, per_epoch: float | None) -> float | None:
+        """The epochs done at a step in a running epoch, where known."""
         if per_epoch and steps_give_epochs(self, self.options):
-            self.epoch = move.step / per_epoch
-        elif move.epoch is not None:
+            return step / per_epoch
+        if epoch is not None:
             # Of an epoch of unknown length no more is taken than the run's part that is done.
-            end = self.declared.steps if move.epoch == 0 else None
-            self.epoch = move.epoch + min(move.step / end if end else 0.5, 0.5)
-        elif self.clock.epoch is None:
-            self.epoch = None
+            end = self.declared.steps if epoch == 0 else None
+            return epoch + min(step / end if end else 0.5, 0.5)
+        return None if self.clock.epoch is None else self.epoch
 
     def _note_loss(self, parsed: ParsedLine, move: PositionChange) -> None:
         self._note_metrics(parsed, move)
@@ -497,7 +502,9 @@ class ProgressLog(LogState):
         if not abs(parsed.loss) < _MAX_LOSS:
             self.bad_losses += 1
             return
-        if not self._is_of_rank(parsed.loss_rank):
+        if self.loss_rank is None or parsed.loss_rank < self.loss_rank:
+            self.loss_rank, self.losses = parsed.loss_rank, []  # those of a better kind replace all
+        if parsed.loss_rank > self.loss_rank:
             return
         self.bad_losses = 0
         rate = self.learning_rate if parsed.learning_rate is None else parsed.learning_rate
@@ -510,12 +517,6 @@ class ProgressLog(LogState):
             add_loss(self.losses, point, replace_last=move.repeat, cumulative=parsed.cumulative)
         if len(self.losses) > self._max_losses:
             self.losses = thin_losses(self.losses, self._max_losses * 3 // 4)
-
-    def _is_of_rank(self, rank: int) -> bool:
-        """Return whether a loss is of the kept kind; the first of a better kind replaces all."""
-        if self.loss_rank is None or rank < self.loss_rank:
-            self.loss_rank, self.losses = rank, []
-        return rank == self.loss_rank
 
     def _note_metrics(self, parsed: ParsedLine, move: PositionChange) -> None:
         """The metrics of the training on a line."""
@@ -545,15 +546,13 @@ class ProgressLog(LogState):
         for series in self.series:
             if series.name == name and series.evaluated == evaluated:
                 return series.points
-        if len(self.series) >= MAX_METRICS and not self._is_aimed_at(name):
+        if len(self.series) >= MAX_METRICS * (1 + self._is_aimed_at(name)):
             return None
         self.series.append(MetricState(name, evaluated, described.rises))
         return self.series[-1].points
 
     def _is_aimed_at(self, name: str) -> bool:
         """Return whether the job's goal may be about a metric, however many others there are."""
-        if len(self.series) >= 2 * MAX_METRICS:
-            return False
         words = set(core_words(name))
         return any(set(core_words(aim)) <= words for aim in self.options.aims)
 
@@ -591,18 +590,6 @@ class ProgressLog(LogState):
             age_seconds = max(pod.read_until - saved_at, 0.0)
             self.checkpoint_since = min(since, pod.read_at - age_seconds)
 
-    def _checkpoint_since(self) -> float | None:
-        """``None`` also while the log that has the last checkpoint goes on after what was read."""
-        is_behind = any(pod.behind for pod in self.pods if pod.name == self.checkpoint_pod)
-        return None if is_behind else self.checkpoint_since
-
-    def _read_interval_seconds(self) -> float:
-        name = self.checkpoint_pod
-        pod = next((pod for pod in self.pods if pod.name == name), None)
-        if pod is None or pod.read_at is None or pod.read_before_at is None:
-            return 0.0
-        return pod.read_at - pod.read_before_at
-
     def _saved_step(self, pod: PodState, saved: SavedCheckpoint) -> int | None:
         if saved.step is not None:
             return saved.step
@@ -619,11 +606,6 @@ class ProgressLog(LogState):
         # A number beyond the running epoch counts something else: it is of the current position.
         return self.step
 
-    def _keep_sample(self) -> None:
-        sample = self._sample()
-        if sample is not None:
-            self.samples = [*self.samples, sample][-MAX_SAMPLES:]
-
     def _sample(self) -> SpeedSample | None:
         rate = job_rate(self, self.options)
         unit = step_unit(self, self.options)
@@ -631,7 +613,8 @@ class ProgressLog(LogState):
         if rate is None or unit is None or not ends:
             return None
         speed, kind = rate.steps_per_second * unit, self.node_kind or ""
-        return SpeedSample(self.counts, speed, rate.seconds, max(ends), kind, self.servers)
+        counts = Counts(self.ps, self.workers)
+        return SpeedSample(counts, speed, rate.seconds, max(ends), kind, self.servers)
 
     def _run_seconds(self) -> float:
         return max((pod.meter.steady_seconds for pod in self.pods), default=0.0)

@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.jobs import BatchScope, Counts, TrainingMode
+from optimus.jobs import BatchScope, TrainingMode
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.pod_progress import PodState, Rate
 from optimus.progress.types import Declared, LossPoint, RunStart, SpeedSample
@@ -49,19 +49,23 @@ class EpochClock:
     """The global steps at which the printed epoch number changed."""
 
     epoch: int | None = None
-    first: tuple[int, int] | None = None
-    """The first change, as (epoch, step); ``last`` is the latest."""
-    last: tuple[int, int] | None = None
+    first: tuple[float, int] | None = None
+    """The first change, as (epochs done, step); ``last`` is the latest."""
+    last: tuple[float, int] | None = None
     said: float | None = None
     """The steps of an epoch, where lines have both the step and the epochs done."""
 
-    def tick(self, epoch: int, step: int) -> None:
-        """Record the current position."""
-        is_later = self.last is None or epoch > self.last[0]
-        if self.epoch is not None and epoch > self.epoch and is_later:
-            self.last = (epoch, step)
-            self.first = self.first or self.last
-        self.epoch = epoch
+    def take(self, epoch: int | None, step: int, done: float | None) -> None:
+        """Record a step, in an epoch or after the epochs done that lines beside it say."""
+        if done is not None:
+            self.first = self.first or (done, step)
+            self.last = (done, step) if done >= self.first[0] + 0.5 else self.last
+        elif epoch is not None:
+            is_later = self.last is None or epoch > self.last[0]
+            if self.epoch is not None and epoch > self.epoch and is_later:
+                self.last = (epoch, step)
+                self.first = self.first or self.last
+            self.epoch = epoch
 
     @property
     def steps_per_epoch(self) -> float | None:
@@ -160,10 +164,9 @@ class LogState:
     servers: int = 0
     """The number of nodes on which the run trains; 0: not known."""
 
-    @property
-    def counts(self) -> Counts:
-        """The PSs and workers of the run."""
-        return Counts(self.ps, self.workers)
+    def pod_named(self, name: str | None) -> PodState | None:
+        """The pod's part of this, where its log was read in this run."""
+        return next((pod for pod in self.pods if pod.name == name), None)
 
     def copied(self) -> dict[str, Any]:
         """Its fields by name, which later lines do not change."""
@@ -398,15 +401,11 @@ def _trainers(options: LogFormatOptions, workers: int) -> int:
     return workers + options.chiefs
 
 
-def _lead(state: LogState) -> PodState | None:
-    return next((pod for pod in state.pods if pod.name == state.lead), None)
-
-
 def _learned(state: LogState, options: LogFormatOptions) -> float | None:
     """Steps in an epoch as the run shows: by the epoch clock, or from one worker's batches.
 
     Those of sync workers are the job's steps, those of async workers add up."""
-    known, lead = state.clock.steps_per_epoch, _lead(state)
+    known, lead = state.clock.steps_per_epoch, state.pod_named(state.lead)
     if known or lead is None or lead.batches is None or lead.step is not None:
         return known
     if options.mode is not TrainingMode.SYNC:
@@ -418,7 +417,7 @@ def _learned(state: LogState, options: LogFormatOptions) -> float | None:
 
 def _examples_per_step(state: LogState, options: LogFormatOptions) -> float | None:
     """Examples in one step of all sync workers, from the lead's printed and measured speeds."""
-    lead = _lead(state)
+    lead = state.pod_named(state.lead)
     rate = None if lead is None else lead.meter.rate()
     if lead is None or rate is None or len(lead.samples_per_second) < _PRINTED_NEEDED:
         return None
@@ -451,6 +450,8 @@ def settle_beside_steps(pod: PodState, parsed: ParsedLine) -> None:
     line, the last step; a count that is that step is of the run."""
     if pod.step is None or pod.places_own or parsed.loss is None or parsed.step is not None:
         return
+    if parsed.epoch is not None and parsed.batches and not parsed.is_loose:
+        return  # it has a whole position of its own
     if parsed.batch == pod.step and parsed.batches:
         parsed.declared = Declared(steps=parsed.batches)
     parsed.step, parsed.is_below, parsed.is_loose = pod.step, True, False
