@@ -166,13 +166,8 @@ def wrongly_met(logs: Sequence[Sequence[str]], count: int, seed: int) -> list[li
         progress = progress_of(lines, partial(_note, read))
         values = {value for each in read for value in _values(each)}
         losses = {point.loss for point in progress.losses} - {each.loss for each in read}
-        tokens = {
-            token
-            for line in lines
-            for record in records(line)
-            for text in whole_lines(clean(record))
-            for token in _tokens(text)
-        }
+        texts = (clean(record) for line in lines for record in records(line))
+        tokens = {token for text in texts for part in whole_lines(text) for token in _tokens(part)}
         if losses or not values <= tokens:
             found.append(lines)
     return found

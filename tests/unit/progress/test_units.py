@@ -137,10 +137,9 @@ def test_an_epoch_takes_as_long_by_parts_of_it_as_by_steps() -> None:
 def test_steps_without_a_loss_beside_batches_with_one(line: str, saved: str, every: int) -> None:
     texts = []
     for step in range(300):
-        epoch, batch = divmod(step, 100)
+        at = {"epoch": step // 100 + 1, "batch": step % 100 + 1, "done": 64 * (step % 100 + 1)}
         if step % 10 == 9:
-            place = {"epoch": epoch + 1, "batch": batch + 1, "done": 64 * (batch + 1)}
-            texts.append(line.format(**place, percent=batch + 1, loss=round(9 / (9 + step), 4)))
+            texts.append(line.format(**at, percent=at["batch"], loss=round(9 / (9 + step), 4)))
         if step % every == every - 1:
             texts.append(saved.format(step + 1))
     progress = read(texts)
