@@ -358,7 +358,9 @@ class ProgressLog(LogState):
         if pod.role is Role.EVALUATOR:
             self._note_evaluated(parsed)
             return
-        _note_printed_speeds(pod, at, parsed)
+        if parsed.samples_per_second is not None and math.isfinite(parsed.samples_per_second):
+            pod.samples_per_second.append(parsed.samples_per_second)
+            del pod.samples_per_second[1:-_MAX_PRINTED]  # the first, warm-up, stays in front
         self.epoch_line_is_mean = self.epoch_line_is_mean or parsed.epoch_line_is_mean
         if parsed.learning_rate is not None and not parsed.trained:
             self.learning_rate = parsed.learning_rate
@@ -618,19 +620,6 @@ class ProgressLog(LogState):
 
     def _run_seconds(self) -> float:
         return max((pod.meter.steady_seconds for pod in self.pods), default=0.0)
-
-
-def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
-    if parsed.samples_per_second is None and parsed.steps_per_second is None:
-        return
-    for value, kept in (
-        (parsed.samples_per_second, pod.samples_per_second),
-        (parsed.steps_per_second, pod.steps_per_second),
-    ):
-        if value is not None and math.isfinite(value):
-            pod.speeds_since = at if pod.speeds_since is None else pod.speeds_since
-            kept.append(value)
-            del kept[1:-_MAX_PRINTED]  # the first, warm-up, stays in front
 
 
 def _is_of_another(pod: PodState, parsed: ParsedLine, stream: str) -> bool:

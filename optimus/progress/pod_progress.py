@@ -191,9 +191,7 @@ class PodState:
     """The position on its lines with a loss: steps, which hold, or batches beside them."""
     meter: RateMeter = field(default_factory=RateMeter)
     samples_per_second: list[float] = field(default_factory=list)
-    """Printed speeds since ``speeds_since``; likewise ``steps_per_second``."""
-    steps_per_second: list[float] = field(default_factory=list)
-    speeds_since: float | None = None
+    """The printed speeds, the first, which is warm-up, and the last ones."""
     saving: SavedCheckpoint | None = None
     """A checkpoint that has begun, until the next sign of training."""
 
@@ -211,7 +209,6 @@ class PodState:
             texts=[*self.texts],
             meter=replace(self.meter, marks=[*self.meter.marks]),
             samples_per_second=[*self.samples_per_second],
-            steps_per_second=[*self.steps_per_second],
         )
 
 

@@ -3,8 +3,7 @@
 Where there are too many losses, neighbours among the old ones are averaged, within an epoch first.
 
 Speed comes from the global steps of the pod watched longest, else from batches: those of one sync
-worker are the job's, those of async workers add up, and the sampled ones represent all. Else it is
-printed: global steps per second are the job's, samples per second a worker's.
+worker are the job's, those of async workers add up, and the sampled ones represent all.
 
 Epochs: where the batch is the job's, or training is async, an epoch has the same steps at any
 counts. Where each sync worker has a batch of its own, it has fewer the more workers there are.
@@ -292,25 +291,9 @@ def job_rate(state: LogState, options: LogFormatOptions) -> Rate | None:
     pods, trainers = state.pods, _trainers(options, state.workers)
     by_steps = [rate for pod in pods if pod.step is not None and (rate := pod.meter.rate())]
     by_batches = [rate for pod in pods if pod.step is None and (rate := pod.meter.rate())]
-    return (
-        max(by_steps, key=lambda rate: rate.seconds, default=None)
-        or _of_workers(by_batches, trainers, options.mode)
-        or (_printed_rate(state, options, trainers) if state.counts_steps else None)
+    return max(by_steps, key=lambda rate: rate.seconds, default=None) or _of_workers(
+        by_batches, trainers, options.mode
     )
-
-
-def _printed_rate(state: LogState, options: LogFormatOptions, trainers: int) -> Rate | None:
-    for pod in state.pods:
-        rate = _median_rate(pod, pod.steps_per_second, 1.0)
-        if rate is not None:
-            return rate
-    if options.batch is None:
-        return None
-    batch = float(options.batch.size)
-    if options.batch.scope is BatchScope.JOB and options.mode is TrainingMode.SYNC:
-        batch /= max(trainers, 1)
-    rates = (_median_rate(pod, pod.samples_per_second, batch) for pod in state.pods)
-    return _of_workers([rate for rate in rates if rate is not None], trainers, options.mode)
 
 
 def _of_workers(rates: Sequence[Rate], trainers: int, mode: TrainingMode) -> Rate | None:
@@ -319,14 +302,6 @@ def _of_workers(rates: Sequence[Rate], trainers: int, mode: TrainingMode) -> Rat
         return max(rates, key=lambda rate: rate.seconds, default=None)
     mean = fmean(rate.steps_per_second for rate in rates)
     return Rate(mean * trainers, min(rate.seconds for rate in rates))
-
-
-def _median_rate(pod: PodState, printed: Sequence[float], unit: float) -> Rate | None:
-    if len(printed) < _PRINTED_NEEDED or pod.read_until is None or pod.speeds_since is None:
-        return None
-    value = median(printed[1:])  # the first is warm-up
-    seconds = pod.read_until - pod.speeds_since
-    return Rate(value / unit, seconds) if value > 0 and seconds > 0 else None
 
 
 def steps_per_epoch(state: LogState, options: LogFormatOptions) -> float | None:

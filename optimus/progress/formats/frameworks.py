@@ -32,7 +32,7 @@ class _Form(NamedTuple):
     """A text that each of its lines has: finding it is much faster than the pattern."""
     pattern: re.Pattern[str]
     """Groups are counts, the ``end`` of the run in steps, ``index`` of a batch from 0, ``first`` of
-    a range of them, ``speed`` in samples and ``steps`` in steps per second, ``rate`` of learning,
+    a range of them, ``speed`` in samples per second, ``rate`` of learning,
     ``loss``, ``values``, ``object`` or only ``pairs``, ``saved_step``, ``saved_epochs``."""
     says: Mapping[str, Any]
     """The fields of each of its lines beside those of the groups."""
@@ -90,7 +90,7 @@ _TENSORFLOW: Final[_Given] = (
     ("Saving check", r"Saving checkpoints for (?P<saved_step>\d{1,15}) into ", _BEGINS),
     ("Saving dict", r"Saving dict for global step \d+:(?P<values>.*)", {}, "result"),
     ("final step:", r"Loss for final step:", {}),
-    ("step/sec: ", rf"(?:^|[ :])global_?step/sec: (?P<steps>{NUMBER})", {}),
+    ("step/sec: ", r"(?:^|[ :])global_?step/sec: ", {}),
     (
         "(global step",
         r"^\d+\.\d+: Worker \d+: training step \d+ done \(global step: (?P<step>\d{1,15})\)",
@@ -199,7 +199,6 @@ def _read(
         parsed.saved = replace(row.says["saved"], epochs=int(number))
     speed = _number(said.get("speed"))
     parsed.samples_per_second = printed_speed(said.get("values") or "") if speed is None else speed
-    parsed.steps_per_second = _number(said.get("steps"))
     parsed.learning_rate = positive(_number(said.get("rate")) or 0.0)
     parsed.evaluated, parsed.evaluated_epoch = evaluated, parsed.epoch
     return parsed.with_values(values, options.loss_metric)
