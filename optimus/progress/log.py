@@ -395,6 +395,8 @@ class ProgressLog(LogState):
             pod.places_own = True
             if pod.loss_by != "step":
                 pod.loss_by = "batch" if parsed.step is None else "step"
+        elif parsed.beside and parsed.step is None:
+            pod.loss_by = pod.loss_by or "batch"
         move = advance(pod, at, parsed, self.epoch_offset)
         if move is not None:
             pod.tells_loss = pod.tells_loss or parsed.loss is not None
@@ -471,7 +473,8 @@ class ProgressLog(LogState):
         self.counts_steps = counts_steps
         is_beside = pod.loss_by == "batch" and pod.epoch is not None
         if move.step is not None and move.done is None:
-            self.clock.take(move.epoch, move.step, self.epoch if is_beside else None)
+            epoch, done = (pod.epoch, self.epoch) if is_beside else (move.epoch, None)
+            self.clock.take(epoch, move.step, done if pod.batches else None)
         if move.step != self.step:
             self.step_before = self.step
         per_epoch = steps_per_epoch(self, self.options)

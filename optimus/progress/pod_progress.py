@@ -188,7 +188,7 @@ class PodState:
     tells_loss: bool = False
     """True where its log has a loss."""
     loss_by: Literal["", "step", "batch"] = ""
-    """The position on its lines with a loss: steps, which hold, or batches beside them."""
+    """The position on its lines with values: steps, which hold, or batches beside them."""
     meter: RateMeter = field(default_factory=RateMeter)
     samples_per_second: list[float] = field(default_factory=list)
     """The printed speeds, the first, which is warm-up, and the last ones."""

@@ -328,6 +328,8 @@ def step_unit(state: LogState, options: LogFormatOptions) -> float | None:
     """The factor that converts the run's steps to the first run's; ``None`` while unknown.
 
     Where positions are no steps, it makes them the steps that the job says an epoch has."""
+    if not state.counts_steps and state.clock.steps_per_epoch:
+        return None  # the run's lines with steps are still to come
     if not state.counts_steps and options.steps_per_epoch:
         learned = _learned(state, options)
         return options.steps_per_epoch / learned if learned else None
@@ -380,9 +382,9 @@ def _learned(state: LogState, options: LogFormatOptions) -> float | None:
     """Steps in an epoch as the run shows: by the epoch clock, or from one worker's batches.
 
     Those of sync workers are the job's steps, those of async workers add up."""
-    known, lead = state.clock.steps_per_epoch, state.pod_named(state.lead)
+    known, lead = state.counts_steps and state.clock.steps_per_epoch, state.pod_named(state.lead)
     if known or lead is None or lead.batches is None or lead.step is not None:
-        return known
+        return known or None
     if options.mode is not TrainingMode.SYNC:
         return lead.batches * _trainers(options, state.workers)
     # A part of an epoch has the same examples at any number of workers, a step of theirs has not.
@@ -486,6 +488,7 @@ def _put_right(state: LogState, pod: PodState, former: int, *, of_steps: bool) -
                 points[index] = replace(point, epoch=former + 0.5, step=round(count))
     if of_steps:
         pod.step, pod.epoch, pod.batch, pod.batches = None, former, pod.count, None
+        pod.loss_by = "batch"
         pod.meter.restart()
         state.clock.epoch = state.clock.first = state.clock.last = None
     else:
