@@ -22,7 +22,7 @@ from pathlib import Path
 
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.progress.formats import parse_line
-from optimus.progress.lines import whole_lines
+from optimus.progress.lines import records, whole_lines
 from optimus.progress.log import ProgressLog
 from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
@@ -166,9 +166,8 @@ def wrongly_met(logs: Sequence[Sequence[str]], count: int, seed: int) -> list[li
         progress = progress_of(lines, partial(_note, read))
         values = {value for each in read for value in _values(each)}
         losses = {point.loss for point in progress.losses} - {each.loss for each in read}
-        tokens = {
-            token for line in lines for text in whole_lines(clean(line)) for token in _tokens(text)
-        }
+        texts = (clean(record) for line in lines for record in records(line))
+        tokens = {token for text in texts for part in whole_lines(text) for token in _tokens(part)}
         if losses or not values <= tokens:
             found.append(lines)
     return found

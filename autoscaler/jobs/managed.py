@@ -103,11 +103,14 @@ class ManagedJobs:
             del self._discarded[uid]
         self._drop_superseded(observation.at)
         for training_job in observation.jobs.values():
-            if training_job.uid not in self.states and _is_tracked(
-                training_job, self._profile_of(training_job, observation)
-            ):
+            if training_job.uid in self.states or training_job.job is None:
+                continue
+            profile = self._profile_of(training_job, observation)
+            if _is_tracked(training_job, profile):
                 with self._guard("observe", None):
-                    self._add(training_job, observation)
+                    job = self._begin(training_job, training_job.job, profile, observation.at).job
+                    known = "new" if profile is None else "known from its profile"
+                    _LOG.info("job %s is managed (%s), at %s", job.key, known, job.counts)
         nodes_changed, brake = self._nodes_changed(observation), _brake_of(observation)
         if observation.workloads or self._usual.runs:
             self._usual.update({key: each.runs for key, each in observation.workloads.items()})
@@ -146,8 +149,7 @@ class ManagedJobs:
             return known
         assert training_job.job is not None
         profile = self._profile_of(training_job, observation)
-        self._begin(training_job, training_job.job, profile, observation.at)
-        state = self.states[training_job.uid]
+        state = self._begin(training_job, training_job.job, profile, observation.at)
         state.update(observation, nodes_changed=False)
         return state
 
@@ -174,7 +176,7 @@ class ManagedJobs:
 
     def _begin(
         self, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
-    ) -> None:
+    ) -> TrackedJob:
         state = TrackedJob.first_seen(training_job, job, profile, at)
         state.limits = self._limits
         mark = training_job.suspension
@@ -183,6 +185,7 @@ class ManagedJobs:
             if mark.pause is PauseReason.GOAL and training_job.suspended and profile is None:
                 state.record = replace(state.record, suspended_at_target=True)
         self.states[training_job.uid] = state
+        return state
 
     def _nodes_changed(self, observation: Observation) -> bool:
         """Return whether capacity, or what nodes admit, is another than at the last observation."""
@@ -192,13 +195,6 @@ class ManagedJobs:
             return False
         keys = label_keys(observation.snapshot.jobs)
         return what_is_offered(before, keys) != what_is_offered(nodes, keys)
-
-    def _add(self, training_job: TrainingJob, observation: Observation) -> None:
-        assert training_job.job is not None
-        profile = self._profile_of(training_job, observation)
-        self._begin(training_job, training_job.job, profile, observation.at)
-        known = "new" if profile is None else "known from its profile"
-        _LOG.info("job %s is managed (%s), at %s", training_job.key, known, training_job.job.counts)
 
     def _adopt(self, state: TrackedJob, at: float) -> None:
         job = state.training_job
@@ -269,8 +265,11 @@ def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> b
         return True
     if training_job.job is None or training_job.deleted:
         return False
-    if training_job.outcome is None and _is_preempted(training_job, profile):
-        return True
+    mark, record = training_job.suspension, None if profile is None else profile.status.rescale
+    is_recorded = record is not None and record.pause == PauseReason.GANG
+    is_preempted = is_recorded or (mark is not None and mark.pause is PauseReason.GANG)
+    if training_job.outcome is None and is_preempted:
+        return True  # for a gang, or about to be, or it still has the mark of that
     if profile is None:
         # Its profile is gone, and it is no longer managed: all that is left is to resume it.
         return training_job.outcome is None and training_job.awaits_resume
@@ -278,16 +277,7 @@ def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> b
         return profile.status.phase not in _LAST_PHASES
     if training_job.suspended_by is None:
         return False
-    return profile.status.rescale is not None or (
-        training_job.suspended and profile.status.phase in _PAUSED
-    )
-
-
-def _is_preempted(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
-    """Return whether a job is paused for a gang, is about to be, or still has the mark of that."""
-    mark, record = training_job.suspension, None if profile is None else profile.status.rescale
-    is_recorded = record is not None and record.pause == PauseReason.GANG
-    return is_recorded or (mark is not None and mark.pause is PauseReason.GANG)
+    return record is not None or (training_job.suspended and profile.status.phase in _PAUSED)
 
 
 def _is_managed(training_job: TrainingJob) -> bool:

@@ -283,13 +283,12 @@ class TrackedJob:
         job = training_job.active
         if self.job.per_server:
             job = replace(job, per_server=self.job.per_server)
-        if job != self.job:
-            self.log.options = LogFormatOptions.of(job, time.thread_time)
         if job.goal != self.job.goal:
             # Another goal is not met yet: a job that was suspended at the old one may be resumed.
             self.record = replace(self.record, suspended_at_target=False)
             self.goal_changed = True
         if job != self.job:
+            self.log.options = LogFormatOptions.of(job, time.thread_time)
             self.job = job
 
     def _update_age(self) -> None:

@@ -524,8 +524,7 @@ class LogPoller:
                 cut = answer.truncated, answer.skipped
                 look = PodRun(run.name, run.node_kind, reading.at, *cut, run.servers)
                 role, index = pod.replica.role, pod.replica.index
-                for _ in log.observing(pod.name, role, index, run.counts, answer.lines, look):
-                    pass
+                log.observe(pod.name, role, index, run.counts, answer.lines, look)
         except Exception:  # noqa: BLE001 - logged with its trace; the other logs are read all the same
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)
         finally:

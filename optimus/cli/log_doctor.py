@@ -225,7 +225,7 @@ def _recognised(parsed: ParsedLine) -> Iterator[str]:
         yield from (f"{False}{name}" for name, _ in parsed.beside)
     yield from (f"{True}{name}" for name in parsed.evaluated)
     for name, value in (
-        ("speed", parsed.samples_per_second or parsed.steps_per_second),
+        ("speed", parsed.samples_per_second),
         ("rate", parsed.learning_rate),
         ("declared", parsed.declared),
         ("saved", parsed.saved),

@@ -164,6 +164,9 @@ _CELL: Final = re.compile(
     rf"\s*+\|?(\s*+)([A-Za-z][\w ./@()%-]{{0,62}}?)(?:\s*\|\s*({NUMBER})|/\s*\|)\s*\|\s*"
 )
 """``| loss | 0.5 |``, or the heading of a group: ``| train/ | |``."""
+_PLAIN_TABLE: Final = re.compile(r"\s*Learning iteration (\d{1,15})/\d+\s*|-{3,}\s+-{3,}\s*")
+_PLAIN_CELL: Final = re.compile(rf"\s*+([A-Za-z][\w ./-]{{0,62}}?)(?::\s|\s\s)\s*({NUMBER})\s*")
+"""The tables of rsl_rl and garage, which have no borders."""
 _GLUED: Final = re.compile(r"Epoch[ =:]{1,2}\d|(?<=\d)epoch=\d")
 _BEFORE: Final = frozenset("0123456789%)]}" + ascii_lowercase)
 _GOES_ON: Final = re.compile(r"\s{0,40}(?:['\"}\[\]]|[-\d.]+,?\s*$)|\s{1,40}\{")
@@ -195,6 +198,11 @@ def joined(pod: PodState, body: Body) -> Body:
 
     A table that has a name and its value on each line is an object when it ends."""
     text = body.text
+    if (match := _PLAIN_TABLE.fullmatch(text)) and (match[1] or pod.opened[:1] != ":"):
+        pod.opened = f':{{"iteration": {match[1]}, ' if match[1] else ":{"
+        return body
+    if pod.opened[:1] == ":":
+        return _in_plain_table(pod, body)
     if pod.opened[:1] == "|" or text.rstrip()[-1:] in _BORDERS:
         plain, opened = value_table.in_ascii(text), pod.opened if pod.opened[:1] == "|" else "|{"
         match = _CELL.fullmatch(plain)
@@ -214,6 +222,18 @@ def joined(pod: PodState, body: Body) -> Body:
     if match is not None and text.count("{") > text.count("}") and len(text) < MAX_CHARACTERS:
         pod.opened = text
     return Body(text, body.stream)
+
+
+def _in_plain_table(pod: PodState, body: Body) -> Body:
+    """The line, or the table that it ends, as an object."""
+    opened, text = pod.opened, body.text
+    if (cell := _PLAIN_CELL.fullmatch(text)) and len(opened) < MAX_CHARACTERS:
+        pod.opened += f'"{cell[1]}": {cell[2]}, '
+        return body
+    ends = text[:3] == "---" and value_table.is_rule(text)
+    if ends or not opened.startswith(':{"iter') or len(opened) >= MAX_CHARACTERS:
+        pod.opened = ""
+    return Body(f"{opened[1:]}}}", body.stream) if ends else body
 
 
 def _with_cell(opened: str, cell: re.Match[str]) -> str:

@@ -9,8 +9,7 @@
 
 import math
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
@@ -87,7 +86,7 @@ _FALLS: Final = 2
 """So many falls from the same step show that the steps begin again by themselves."""
 
 
-class ProgressLog:
+class ProgressLog(LogState):
     """Takes log lines, gives the progress. Can be stored and restored (``to_state``)."""
 
     def __init__(
@@ -98,27 +97,27 @@ class ProgressLog:
         on_line: Callable[[str, ParsedLine | None], None] | None = None,
     ) -> None:
         """``on_line`` is told of each line and what it says."""
+        super().__init__()
         self._on_line = on_line
         self._max_losses, self._max_values = max_losses, max_values
         self.options = options
         """The way in which the log is read; it is replaced when the job's annotations change."""
-        self._state = LogState()
-        self._current: TrainingProgress | None = None
-        """The progress until a new line is observed, as ``_read_by`` these options."""
-        self._read_by = options
-        self._newest_sample_at = -math.inf
+        self._known: TrainingProgress | None = None
+        """The progress at the last read, as ``_read_by`` these options."""
+        self._read_by: LogFormatOptions | None = None
         self._forbidden = ""
 
     @classmethod
     def from_state(cls, options: LogFormatOptions, state: LogState) -> Self:
         """The log as it was when ``to_state`` gave this state."""
         log = cls(options)
-        log._state = state.copied()
+        for name, value in state.copied().items():
+            setattr(log, name, value)
         return log
 
     def to_state(self) -> LogState:
         """A copy of all that is remembered, bounded (some 200 losses, 64 samples)."""
-        state = self._state.copied()
+        state = LogState(**self.copied())
         state.losses = thin_losses(state.losses, MAX_STORED_LOSSES)
         for series in state.series:
             series.points = thin_losses(series.points, MAX_STORED_VALUES)
@@ -126,8 +125,7 @@ class ProgressLog:
 
     def refused(self, why: str) -> None:
         """The log may not be read, for this reason; until it is observed again."""
-        if why != self._forbidden:
-            self._forbidden, self._current = why, None
+        self._forbidden, self._read_by = why, None
 
     def observe(
         self,
@@ -142,71 +140,49 @@ class ProgressLog:
 
         ``run`` is one incarnation of the job's pods, or its name, at ``counts``. Lines of the run
         before, and of roles that neither train nor evaluate, are skipped."""
-        deque(self.observing(pod, role, index, counts, lines, run), maxlen=0)
-
-    def observing(
-        self,
-        pod: str,
-        role: Role,
-        index: int,
-        counts: Counts,
-        lines: Sequence[LogLine],
-        run: PodRun | str,
-    ) -> Iterator[None]:
-        """Take the lines one at a time, so that the caller can limit the time taken at once.
-
-        It ends early where another run has begun meanwhile."""
         run = PodRun(run) if isinstance(run, str) else run
         self.refused("")
-        if role not in _READ or run.name == self._state.former_run:
+        if role not in _READ or run.name == self.former_run:
             return
-        is_new = run.name != self._state.run
+        is_new = run.name != self.run
         if is_new:
-            self._current = None
             self._begin_run(run.name, counts)
         self._note_node_kind(run, is_new=is_new)
-        state = self._pod(pod, role, index)
-        if state is None:
-            return
-        state.read_before_at, state.read_at = state.read_at, run.read_at
-        state.behind = True
-        self._note_gap(state, skipped=run.skipped)
-        for line in new_lines(state, lines):
-            self._current = None
-            self._take_line(state, line)
-            yield
-            if self._state.run != run.name:
+        source = self.pod_named(pod)
+        if source is None:
+            if len(self.pods) >= MAX_PODS:
                 return
-        state.behind = run.truncated
-        self._age_checkpoint(state)
-
-    def _note_gap(self, pod: PodState, *, skipped: bool) -> None:
-        if skipped:
-            note_gap(pod)
-            if self._state.lead == pod.name:
-                self._state.clock.epoch = None  # the step at which it changes may be passed over
-        if skipped != pod.skips:
-            pod.skips, self._current = skipped, None
-
-    def _take_line(self, pod: PodState, line: LogLine) -> None:
-        for record in records(line.text):
-            for text in whole_lines(clean(record)):
-                self._take_text(pod, line.at, text)
+            source = PodState(pod, role, index)
+            self.pods.append(source)
+        source.read_before_at, source.read_at = source.read_at, run.read_at
+        source.skips = run.skipped
+        if run.skipped:
+            note_gap(source)
+            if self.lead == pod:
+                self.clock.epoch = None  # the step at which it changes may be passed over
+        for line in new_lines(source, lines):
+            for record in records(line.text):
+                for text in whole_lines(clean(record)):
+                    self._take_text(source, line.at, text)
+        source.behind = run.truncated
+        self._age_checkpoint(source)
 
     def _take_text(self, pod: PodState, at: float, text: str) -> None:
         body = joined(pod, split_prefix(text))
         parsed = self._parsed(pod, body, text)
-        if parsed is None or parsed.loss is None or self._state.unclear_lines:
+        if parsed is None or parsed.loss is None or self.unclear_lines:
             self._note_unclear(text, parsed)
         if self._on_line is not None:
             self._on_line(text, parsed)
         if parsed is None:
-            self._state.unread_lines += bool(text.strip())
+            self.unread_lines += bool(text.strip())
             return
         if parsed.end_is_doubtful:
             parsed.checksum = zlib.crc32(body.text.encode("utf-8", "replace"))
         if not _is_of_another(pod, parsed, body.stream):
-            self._take(pod, at, self._epoch_from_zero(parsed))
+            if parsed.epoch_as_printed:
+                self._number_from_zero(parsed)
+            self._take(pod, at, parsed)
 
     def _parsed(self, pod: PodState, body: Body, text: str) -> ParsedLine | None:
         parsed = parse_body(body.text, text, self.options)
@@ -261,63 +237,62 @@ class ProgressLog:
 
     def _note_unclear(self, text: str, parsed: ParsedLine | None) -> None:
         """Remember a number that is not understood, until a loss is read again."""
-        state = self._state
         if parsed is not None and parsed.loss is not None and parsed.trained:
-            state.unclear, state.unclear_lines = "", 0
+            self.unclear, self.unclear_lines = "", 0
             return
         unclear = unclear_number(text)
         if unclear is not None:
-            state.unclear = state.unclear or unclear[:40]
-            state.unclear_lines += 1
+            self.unclear = self.unclear or unclear[:40]
+            self.unclear_lines += 1
 
     def next_since(self, pod: str) -> float | None:
         """Return where to read the pod's log from, seconds since the epoch; ``None``: its start."""
-        return next((next_since(state) for state in self._state.pods if state.name == pod), None)
+        found = self.pod_named(pod)
+        return None if found is None else next_since(found)
 
     def progress(self, now: float) -> TrainingProgress:
         """Return what is known at ``now``, seconds since the epoch; no sample is later than that.
 
         It is the same object as before where nothing was observed since."""
-        known = self._current
-        if known is None or self._read_by is not self.options:
-            self._read_by, known = self.options, self._progress()
-            self._current = known
-            self._newest_sample_at = max((each.at for each in known.samples), default=-math.inf)
-        if self._newest_sample_at <= now:
+        if self._known is None or self._read_by is not self.options:
+            found, self._read_by = self._progress(), self.options
+            self._known = self._known if found == self._known else found
+        known = self._known
+        if all(sample.at <= now for sample in known.samples):
             return known
         samples = tuple(replace(sample, at=min(sample.at, now)) for sample in known.samples)
         return replace(known, samples=samples)
 
     def _progress(self) -> TrainingProgress:
-        state, current = self._state, self._sample()
-        known_steps = state.counts_steps or self.options.steps_per_epoch is not None
+        current, saver = self._sample(), self.pod_named(self.checkpoint_pod)
+        known_steps = self.counts_steps or self.options.steps_per_epoch is not None
         return TrainingProgress(
-            losses=tuple(state.losses),
-            epoch=state.epoch,
-            step=state.step,
-            steps_per_epoch=steps_per_epoch(state, self.options),
-            units_per_epoch=None if known_steps else units_per_epoch(state, self.options),
-            samples=(*state.samples, *((current,) if current else ())),
-            checkpoint_step=state.checkpoint_step,
-            checkpoint_at=state.checkpoint_at,
-            checkpoint_since=self._checkpoint_since(),
-            read_interval_seconds=self._read_interval_seconds(),
-            trained_seconds=state.trained_seconds + self._run_seconds(),
-            diagnostic=self._forbidden or _diagnostic(state, self.options),
-            diverged=state.bad_losses >= _IN_A_ROW,
-            is_too_large=any(pod.skips for pod in state.pods),
-            node_kind=state.node_kind,
+            losses=tuple(self.losses),
+            epoch=self.epoch,
+            step=self.step,
+            steps_per_epoch=steps_per_epoch(self, self.options),
+            units_per_epoch=None if known_steps else units_per_epoch(self, self.options),
+            samples=(*self.samples, *((current,) if current else ())),
+            checkpoint_step=self.checkpoint_step,
+            checkpoint_at=self.checkpoint_at,
+            checkpoint_since=None if saver and saver.behind else self.checkpoint_since,
+            read_interval_seconds=saver.read_interval_seconds if saver else 0.0,
+            trained_seconds=self.trained_seconds + self._run_seconds(),
+            diagnostic=self._forbidden or _diagnostic(self, self.options),
+            diverged=self.bad_losses >= _IN_A_ROW,
+            is_too_large=any(pod.skips for pod in self.pods),
+            node_kind=self.node_kind,
             metrics=tuple(
                 MetricSeries(each.name, each.evaluated, each.rises, tuple(each.points))
-                for each in state.series
+                for each in self.series
             ),
             declared=self._declared(),
-            run_start=state.run_start,
+            run_start=self.run_start,
         )
 
     def _declared(self) -> Declared:
         """Return what the command, the log and the user say of the run; the last one holds."""
-        declared, options = self._state.declared, self.options
+        declared, options = self.declared, self.options
         if " --" in options.command:
             declared = of_command(options.command).updated(declared)
         return declared if options.declared is None else declared.updated(options.declared)
@@ -325,60 +300,45 @@ class ProgressLog:
     def trains_in(self, run: str) -> bool:
         """Return whether the log of this run shows training: two positions, as the first may be the
         restored one."""
-        is_current = run == self._state.run
-        return is_current and any(len(pod.meter.marks) > 1 for pod in self._state.pods)
+        is_current = run == self.run
+        return is_current and any(len(pod.meter.marks) > 1 for pod in self.pods)
 
     def measured_counts(self) -> set[Counts]:
         """The counts at which a speed was measured in an earlier run."""
-        return {sample.counts for sample in self._state.samples}
+        return {sample.counts for sample in self.samples}
 
     def _begin_run(self, run: str, counts: Counts) -> None:
-        state = self._state
-        self._keep_sample()
-        state.trained_seconds += self._run_seconds()
-        keep_epoch_length(state, self.options, counts.workers)
-        before = state.step_before
-        state.stopped_at, state.step_before = state.step, None
-        state.stopped_at_risk = max((before or 0) - (state.checkpoint_step or 0), 0)
-        state.former_run, state.run = state.run, run
-        state.ps, state.workers = counts
-        state.pods, state.lead = [], None
+        if (sample := self._sample()) is not None:
+            self.samples = [*self.samples, sample][-MAX_SAMPLES:]
+        self.trained_seconds += self._run_seconds()
+        keep_epoch_length(self, self.options, counts.workers)
+        before = self.step_before
+        self.stopped_at, self.step_before = self.step, None
+        self.stopped_at_risk = max((before or 0) - (self.checkpoint_step or 0), 0)
+        self.former_run, self.run = self.run, run
+        self.ps, self.workers = counts
+        self.pods, self.lead = [], None
 
     def _note_node_kind(self, run: PodRun, *, is_new: bool) -> None:
-        state, kind = self._state, run.node_kind
-        if kind is None or (not kind and not is_new and state.node_kind):
+        kind = run.node_kind
+        if kind is None or (not kind and not is_new and self.node_kind):
             # A node that is gone while its pods are still listed does not make its kind unknown.
             return
-        if (kind, run.servers) != (state.node_kind, state.servers):
-            self._current = None
-        state.servers = run.servers
-        if state.node_kind is None:
+        self.servers = run.servers
+        if self.node_kind is None:
             # Samples from before the kind was determined are most likely of the same kind.
-            state.samples = [replace(sample, node_kind=kind) for sample in state.samples]
-        state.node_kind = kind
+            self.samples = [replace(sample, node_kind=kind) for sample in self.samples]
+        self.node_kind = kind
 
-    def _pod(self, name: str, role: Role, index: int) -> PodState | None:
-        pods = self._state.pods
-        found = next((pod for pod in pods if pod.name == name), None)
-        if found is None and len(pods) < MAX_PODS:
-            found = PodState(name, role, index)
-            pods.append(found)
-        return found
-
-    def _epoch_from_zero(self, parsed: ParsedLine) -> ParsedLine:
-        if not parsed.epoch_as_printed:
-            return parsed
+    def _number_from_zero(self, parsed: ParsedLine) -> None:
         epoch, evaluated = parsed.epoch, parsed.evaluated_epoch
-        if epoch is None and evaluated is None:
-            return parsed
         if 0 in (epoch, evaluated):
-            self._state.first_epoch = 0
-        first = self._state.first_epoch
-        if parsed.last_epoch is not None:
+            self.first_epoch = 0
+        first = self.first_epoch
+        if parsed.last_epoch is not None and epoch is not None:
             parsed.declared = Declared(epochs=parsed.last_epoch + 1 - first)
         parsed.epoch = None if epoch is None else max(epoch - first, 0)
         parsed.evaluated_epoch = None if evaluated is None else max(evaluated - first, 0)
-        return parsed
 
     def _of_table(self, pod: PodState, text: str) -> ParsedLine | None:
         """A row of a table, or its header, which is remembered."""
@@ -395,14 +355,15 @@ class ProgressLog:
         return found
 
     def _take(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
-        state = self._state
         if pod.role is Role.EVALUATOR:
             self._note_evaluated(parsed)
             return
-        _note_printed_speeds(pod, at, parsed)
-        state.epoch_line_is_mean = state.epoch_line_is_mean or parsed.epoch_line_is_mean
+        if parsed.samples_per_second is not None and math.isfinite(parsed.samples_per_second):
+            pod.samples_per_second.append(parsed.samples_per_second)
+            del pod.samples_per_second[1:-_MAX_PRINTED]  # the first, warm-up, stays in front
+        self.epoch_line_is_mean = self.epoch_line_is_mean or parsed.epoch_line_is_mean
         if parsed.learning_rate is not None and not parsed.trained:
-            state.learning_rate = parsed.learning_rate
+            self.learning_rate = parsed.learning_rate
         if parsed.trained:
             self._train(pod, at, parsed)
         elif parsed.epoch is not None:
@@ -410,29 +371,33 @@ class ProgressLog:
             if parsed.heading is None and pod.heading_batches is not None:
                 pod.heading = pod.heading_batches = None
         if parsed.declared is not None:
-            state.declared = state.declared.updated(parsed.declared)
-        if parsed.evaluated and state.lead in (None, pod.name):
+            self.declared = self.declared.updated(parsed.declared)
+        if parsed.evaluated and self.lead in (None, pod.name):
             self._note_evaluated(parsed)
         if parsed.saved is not None:
             self._note_saved(pod, at, parsed.saved)
 
     def _train(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
         """Take a line with a position in the training."""
-        state = self._state
         if pod.saving is not None:
             self._note_saved(pod, at, replace(pod.saving, complete=True))
         if parsed.is_loose and parsed.epoch is None and pod.header is not None:
             below_header(pod, parsed)
-        settle_fraction(state, pod, parsed, self.options)
+        settle_fraction(self, pod, parsed, self.options)
         settle_beside_steps(pod, parsed)
         self._number_epochs(pod, parsed)
-        settle_count(state, pod, parsed)
+        settle_count(self, pod, parsed)
         if parsed.end_is_doubtful:
-            settle_end(state, pod, parsed)
+            settle_end(self, pod, parsed)
         if parsed.steps_per_epoch:
-            state.clock.said = parsed.steps_per_epoch
-        pod.places_own = pod.places_own or (parsed.loss is not None and not parsed.is_below)
-        move = advance(pod, at, parsed, state.epoch_offset)
+            self.clock.said = parsed.steps_per_epoch
+        if parsed.loss is not None and not parsed.is_below:
+            pod.places_own = True
+            if pod.loss_by != "step":
+                pod.loss_by = "batch" if parsed.step is None else "step"
+        elif parsed.beside and parsed.step is None:
+            pod.loss_by = pod.loss_by or "batch"
+        move = advance(pod, at, parsed, self.epoch_offset)
         if move is not None:
             pod.tells_loss = pod.tells_loss or parsed.loss is not None
             self._follow_lead(pod, parsed, move)
@@ -442,31 +407,30 @@ class ProgressLog:
 
         Its step shows that it goes on, else a loss nearer to the last one than to the first. Until
         there is a loss it is taken to go on, so that nothing known is dropped too early."""
-        state = self._state
         epoch = parsed.epoch if parsed.epoch is not None else pod.header
-        known = state.losses[-1].epoch if state.losses else None
+        known = self.losses[-1].epoch if self.losses else None
         if epoch is None or known is None:
             return
-        begins = epoch == 0 and pod.epoch is not None and pod.epoch > state.epoch_offset
-        if state.numbered_run == state.run and not begins:
+        begins = epoch == 0 and pod.epoch is not None and pod.epoch > self.epoch_offset
+        if self.numbered_run == self.run and not begins:
             return
         if epoch > 0:
             # It goes on counting, in its own numbers or in those of the run before.
-            is_own = abs(epoch - known) <= abs(epoch + state.epoch_offset - known)
-            state.epoch_offset = 0 if is_own else state.epoch_offset
+            is_own = abs(epoch - known) <= abs(epoch + self.epoch_offset - known)
+            self.epoch_offset = 0 if is_own else self.epoch_offset
         else:
-            goes_on = _goes_on(state, parsed)
-            state.epoch_offset = math.floor(known) if goes_on is not False else 0
+            goes_on = _goes_on(self, parsed)
+            self.epoch_offset = math.floor(known) if goes_on is not False else 0
             if goes_on is None:
                 return
-        state.numbered_run = state.run
+        self.numbered_run = self.run
 
     def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: PositionChange) -> None:
         """Update step, epoch and losses of the job where its lead pod has moved."""
-        state, former = self._state, self._state.lead
-        trainers = [each for each in state.pods if each.role is not Role.EVALUATOR]
-        state.lead = pod.name if len(trainers) == 1 else min(trainers, key=_lead_rank).name
-        if state.lead != pod.name:
+        former = self.lead
+        trainers = [each for each in self.pods if each.role is not Role.EVALUATOR]
+        self.lead = pod.name if len(trainers) == 1 else min(trainers, key=_lead_rank).name
+        if self.lead != pod.name:
             return
         if former is None:
             self._note_run_start(move)
@@ -477,124 +441,123 @@ class ProgressLog:
 
     def _note_run_start(self, move: PositionChange) -> None:
         """Compare the first position of a run with the last one of the run before."""
-        state, stopped_at = self._state, self._state.stopped_at
-        if move.step is not None and stopped_at is not None and state.run is not None:
-            lost_steps, at_risk = max(stopped_at - move.step, 0), state.stopped_at_risk
-            every, saved = state.saves_every, state.checkpoint_step
+        stopped_at = self.stopped_at
+        if move.step is not None and stopped_at is not None and self.run is not None:
+            lost_steps, at_risk = max(stopped_at - move.step, 0), self.stopped_at_risk
+            every, saved = self.saves_every, self.checkpoint_step
             if every and saved is not None and move.step - 1 >= saved + 0.8 * every:
                 at_risk = 0  # a checkpoint that the last read did not show
             anew = saved is not None and move.step < (every or saved)
-            state.run_start = RunStart(state.run, lost_steps, at_risk, saved if anew else None)
-        state.stopped_at = None
+            self.run_start = RunStart(self.run, lost_steps, at_risk, saved if anew else None)
+        self.stopped_at = None
 
     def _restore(self, parsed: ParsedLine, move: PositionChange) -> None:
         """Training goes on from an earlier position, or a new run begins: what came after that
         position is undone."""
-        state = self._state
-        step = None if move.step is None else max(move.step - 1, 0)
+        by_step = move.step is not None and move.done is None
+        step = max(move.step - 1, 0) if by_step and move.step is not None else None
         if step is not None and parsed.saved is not None and parsed.saved.step is not None:
             step = min(step, parsed.saved.step)
         epoch = None if move.epoch is None else float(move.epoch)
-        for points in (state.losses, *(series.points for series in state.series)):
+        for points in (self.losses, *(series.points for series in self.series)):
             drop_undone_losses(points, step=step, epoch=epoch)
-        state.clock.epoch = None
-        if step is not None and state.checkpoint_step is not None and state.checkpoint_step > step:
+        self.clock.epoch = None
+        if step is not None and self.checkpoint_step is not None and self.checkpoint_step > step:
             # It was restored from an older checkpoint than the last one known.
-            state.checkpoint_step = step or None
+            self.checkpoint_step = step or None
 
     def _set_position(self, pod: PodState, move: PositionChange) -> None:
-        state = self._state
-        state.counts_steps = move.step is not None or pod.counts_steps
-        if move.step is not None and move.epoch is not None:
-            state.clock.tick(move.epoch, move.step)
-        if move.step != state.step:
-            state.step_before = state.step
-        per_epoch = steps_per_epoch(state, self.options)
-        state.steps_per_epoch = units_per_epoch(state, self.options)
-        if move.step is None:
-            state.epoch, state.step = move.done, None
-            if move.done is not None and per_epoch:
-                state.step = round(move.done * per_epoch)
-            return
-        state.step = move.step
-        if per_epoch and steps_give_epochs(state, self.options):
-            state.epoch = move.step / per_epoch
-        elif move.epoch is not None:
+        counts_steps = move.step is not None or pod.counts_steps
+        if counts_steps and not self.counts_steps:
+            self.steps_per_epoch = None  # it counted examples, or parts of an epoch
+        self.counts_steps = counts_steps
+        is_beside = pod.loss_by == "batch" and pod.epoch is not None
+        if move.step is not None and move.done is None:
+            epoch, done = (pod.epoch, self.epoch) if is_beside else (move.epoch, None)
+            self.clock.take(epoch, move.step, done if pod.batches else None)
+        if move.step != self.step:
+            self.step_before = self.step
+        per_epoch = steps_per_epoch(self, self.options)
+        self.steps_per_epoch = units_per_epoch(self, self.options)
+        self.step = move.step
+        if move.done is not None:
+            self.epoch = move.done
+            if move.step is None and per_epoch:
+                self.step = round(move.done * per_epoch)
+        elif move.step is not None and not is_beside:
+            self.epoch = self._epoch_at(move.step, move.epoch, per_epoch)
+
+    def _epoch_at(self, step: int, epoch: int | None, per_epoch: float | None) -> float | None:
+        """The epochs done at a step in a running epoch, where known."""
+        if per_epoch and steps_give_epochs(self, self.options):
+            return step / per_epoch
+        if epoch is not None:
             # Of an epoch of unknown length no more is taken than the run's part that is done.
-            end = state.declared.steps if move.epoch == 0 else None
-            state.epoch = move.epoch + min(move.step / end if end else 0.5, 0.5)
-        elif state.clock.epoch is None:
-            state.epoch = None
+            end = self.declared.steps if epoch == 0 else None
+            return epoch + min(step / end if end else 0.5, 0.5)
+        return None if self.clock.epoch is None else self.epoch
 
     def _note_loss(self, parsed: ParsedLine, move: PositionChange) -> None:
-        state = self._state
         self._note_metrics(parsed, move)
         if parsed.loss is None:
-            new = (name for name in parsed.values if name not in state.metrics)
-            state.metrics = [*state.metrics, *new][:MAX_METRICS]
-            state.lossless += 1
+            new = (name for name in parsed.values if name not in self.metrics)
+            self.metrics = [*self.metrics, *new][:MAX_METRICS]
+            self.lossless += 1
             return
         if not abs(parsed.loss) < _MAX_LOSS:
-            state.bad_losses += 1
+            self.bad_losses += 1
             return
-        if not self._is_of_rank(parsed.loss_rank):
+        if self.loss_rank is None or parsed.loss_rank < self.loss_rank:
+            self.loss_rank, self.losses = parsed.loss_rank, []  # those of a better kind replace all
+        if parsed.loss_rank > self.loss_rank:
             return
-        state.bad_losses = 0
-        rate = state.learning_rate if parsed.learning_rate is None else parsed.learning_rate
-        known = move.epoch is not None or state.steps_per_epoch is not None
-        epoch = state.epoch if known else None
-        point = LossPoint(parsed.loss, epoch, state.step, float(move.steps), rate)
+        self.bad_losses = 0
+        rate = self.learning_rate if parsed.learning_rate is None else parsed.learning_rate
+        known = move.epoch is not None or self.steps_per_epoch is not None
+        epoch = self.epoch if known else None
+        point = LossPoint(parsed.loss, epoch, self.step, float(move.steps), rate)
         if parsed.epoch_ended and parsed.batch is None:
-            add_epoch_mean(state.losses, point, of_all=state.epoch_line_is_mean)
+            add_epoch_mean(self.losses, point, of_all=self.epoch_line_is_mean)
         else:
-            add_loss(state.losses, point, replace_last=move.repeat, cumulative=parsed.cumulative)
-        if len(state.losses) > self._max_losses:
-            state.losses = thin_losses(state.losses, self._max_losses * 3 // 4)
-
-    def _is_of_rank(self, rank: int) -> bool:
-        """Return whether a loss is of the kept kind; the first of a better kind replaces all."""
-        state = self._state
-        if state.loss_rank is None or rank < state.loss_rank:
-            state.loss_rank, state.losses = rank, []
-        return rank == state.loss_rank
+            add_loss(self.losses, point, replace_last=move.repeat, cumulative=parsed.cumulative)
+        if len(self.losses) > self._max_losses:
+            self.losses = thin_losses(self.losses, self._max_losses * 3 // 4)
 
     def _note_metrics(self, parsed: ParsedLine, move: PositionChange) -> None:
         """The metrics of the training on a line."""
-        state, closes = self._state, parsed.epoch_ended and parsed.batch is None
-        is_mean = parsed.cumulative or (closes and state.epoch_line_is_mean)
+        closes = parsed.epoch_ended and parsed.batch is None
+        is_mean = parsed.cumulative or (closes and self.epoch_line_is_mean)
         for name, described in parsed.beside:
             points, value = self._points(name, described), parsed.values[name]
             if points is not None and abs(value) < _MAX_LOSS:
-                point = LossPoint(value, state.epoch, state.step, float(move.steps))
+                point = LossPoint(value, self.epoch, self.step, float(move.steps))
                 add_metric(points, point, is_mean=is_mean, closes=closes, limit=self._max_values)
 
     def _note_evaluated(self, parsed: ParsedLine) -> None:
         """The values of an evaluation, which are of the current position or of a named epoch."""
-        state, epoch = self._state, self._state.epoch
+        epoch = self.epoch
         if parsed.evaluated_epoch is not None:
-            epoch = parsed.evaluated_epoch + state.epoch_offset + 1.0
+            epoch = parsed.evaluated_epoch + self.epoch_offset + 1.0
         for name, value in parsed.evaluated.items():
             described = replace(describe(name), evaluated=True)
             points = self._points(name, described)
             if points is not None and abs(value) < _MAX_LOSS:
-                point = LossPoint(value, epoch, state.step)
+                point = LossPoint(value, epoch, self.step)
                 add_metric(points, point, is_mean=True, closes=True, limit=self._max_values)
 
     def _points(self, name: str, described: ValueName) -> list[LossPoint] | None:
         """The kept values of a metric; ``None`` for one too many."""
         evaluated = described.evaluated
-        for series in self._state.series:
+        for series in self.series:
             if series.name == name and series.evaluated == evaluated:
                 return series.points
-        if len(self._state.series) >= MAX_METRICS and not self._is_aimed_at(name):
+        if len(self.series) >= MAX_METRICS * (1 + self._is_aimed_at(name)):
             return None
-        self._state.series.append(MetricState(name, evaluated, described.rises))
-        return self._state.series[-1].points
+        self.series.append(MetricState(name, evaluated, described.rises))
+        return self.series[-1].points
 
     def _is_aimed_at(self, name: str) -> bool:
         """Return whether the job's goal may be about a metric, however many others there are."""
-        if len(self._state.series) >= 2 * MAX_METRICS:
-            return False
         words = set(core_words(name))
         return any(set(core_words(aim)) <= words for aim in self.options.aims)
 
@@ -608,94 +571,58 @@ class ProgressLog:
             pod.saving = saved
             return
         pod.saving = None
-        state, step = self._state, self._saved_step(pod, saved)
-        if step == 0 or (step is not None and step == state.checkpoint_step):
+        step = self._saved_step(pod, saved)
+        if step == 0 or (step is not None and step == self.checkpoint_step):
             return
-        if step is not None and state.checkpoint_step is not None:
-            state.saves_every = max(step - state.checkpoint_step, 0)
-        state.checkpoint_step, state.checkpoint_at, state.checkpoint_pod = step, at, pod.name
+        if step is not None and self.checkpoint_step is not None:
+            self.saves_every = max(step - self.checkpoint_step, 0)
+        self.checkpoint_step, self.checkpoint_at, self.checkpoint_pod = step, at, pod.name
         # By the reader's clock it was made after the read before, which did not show it. For the
         # first read only the kubelet's clock gives its age.
-        state.checkpoint_since = pod.read_before_at
+        self.checkpoint_since = pod.read_before_at
         if pod.read_before_at is None:
-            state.checkpoint_since = at if pod.read_at is None else min(at, pod.read_at)
+            self.checkpoint_since = at if pod.read_at is None else min(at, pod.read_at)
 
     def _age_checkpoint(self, pod: PodState) -> None:
         """The checkpoint is at least as old as the lines after it are later.
 
         A log may be read late although no read was cut: a node that did not answer for long. Only
         timestamps of one pod are compared, so that no clock has to agree with another."""
-        state = self._state
-        since, saved_at = state.checkpoint_since, state.checkpoint_at
-        if pod.name != state.checkpoint_pod:
-            return
-        self._current = None
-        if since is None or saved_at is None:
+        since, saved_at = self.checkpoint_since, self.checkpoint_at
+        if pod.name != self.checkpoint_pod or since is None or saved_at is None:
             return
         if pod.read_at is not None and pod.read_until is not None:
             age_seconds = max(pod.read_until - saved_at, 0.0)
-            state.checkpoint_since = min(since, pod.read_at - age_seconds)
-
-    def _checkpoint_since(self) -> float | None:
-        """``None`` also while the log that has the last checkpoint goes on after what was read."""
-        state = self._state
-        is_behind = any(pod.behind for pod in state.pods if pod.name == state.checkpoint_pod)
-        return None if is_behind else state.checkpoint_since
-
-    def _read_interval_seconds(self) -> float:
-        name = self._state.checkpoint_pod
-        pod = next((pod for pod in self._state.pods if pod.name == name), None)
-        if pod is None or pod.read_at is None or pod.read_before_at is None:
-            return 0.0
-        return pod.read_at - pod.read_before_at
+            self.checkpoint_since = min(since, pod.read_at - age_seconds)
 
     def _saved_step(self, pod: PodState, saved: SavedCheckpoint) -> int | None:
-        state = self._state
         if saved.step is not None:
             return saved.step
         if saved.epochs is None:
-            return state.step if pod.step is None else pod.step
-        epochs = saved.epochs + state.epoch_offset
+            return self.step if pod.step is None else pod.step
+        epochs = saved.epochs + self.epoch_offset
         if pod.step is not None:
             # The number where it can be the step itself, else the last step on a line.
             is_step = abs(saved.epochs - pod.step) <= max(10, pod.step // 10)
             return saved.epochs if is_step else pod.step
-        per_epoch = steps_per_epoch(state, self.options)
+        per_epoch = steps_per_epoch(self, self.options)
         if per_epoch and pod.epoch is not None and epochs <= pod.epoch + 1:
             return round(epochs * per_epoch)
         # A number beyond the running epoch counts something else: it is of the current position.
-        return state.step
-
-    def _keep_sample(self) -> None:
-        sample = self._sample()
-        if sample is not None:
-            self._state.samples = [*self._state.samples, sample][-MAX_SAMPLES:]
+        return self.step
 
     def _sample(self) -> SpeedSample | None:
-        state = self._state
-        rate = job_rate(state, self.options)
-        unit = step_unit(state, self.options)
-        ends = [pod.read_until for pod in state.pods if pod.read_until is not None]
+        rate = job_rate(self, self.options)
+        unit = step_unit(self, self.options)
+        ends = [pod.read_until for pod in self.pods if pod.read_until is not None]
         if rate is None or unit is None or not ends:
             return None
-        speed, kind = rate.steps_per_second * unit, state.node_kind or ""
-        return SpeedSample(state.counts, speed, rate.seconds, max(ends), kind, state.servers)
+        speed, kind = rate.steps_per_second * unit, self.node_kind or ""
+        counts = Counts(self.ps, self.workers)
+        return SpeedSample(counts, speed, rate.seconds, max(ends), kind, self.servers)
 
     def _run_seconds(self) -> float:
-        return max((pod.meter.steady_seconds for pod in self._state.pods), default=0.0)
-
-
-def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
-    if parsed.samples_per_second is None and parsed.steps_per_second is None:
-        return
-    for value, kept in (
-        (parsed.samples_per_second, pod.samples_per_second),
-        (parsed.steps_per_second, pod.steps_per_second),
-    ):
-        if value is not None and math.isfinite(value):
-            pod.speeds_since = at if pod.speeds_since is None else pod.speeds_since
-            kept.append(value)
-            del kept[1:-_MAX_PRINTED]  # the first, warm-up, stays in front
+        return max((pod.meter.steady_seconds for pod in self.pods), default=0.0)
 
 
 def _is_of_another(pod: PodState, parsed: ParsedLine, stream: str) -> bool:

@@ -69,7 +69,7 @@ _RISING: Final = re.compile(
     r".*acc(?:uracy)?\d*|top\d*|[mw]?ap(?:50|75)?|.*map(?:50|75)?|m?ious?|.*iou|(?:micro|macro)?f\d|"
     r"f1score|fscore|fmeasure|auc|.*auroc|auprc|roc|(?:sacre)?bleu\d*|rouge\w*|meteor|cider|spice|mcc|"
     r"precision|recall|em|match|success|pearson\w*|spearman\w*|corr(?:elation)?|r2|dice|psnr|ssim|ndcg\d*|mrr|"
-    r"hits|score|(?:ep)?(?:re[wt]|rewards?|returns?)(?:mean)?|uas|las|pckh?|oks|delta|mota|idf1|cmc|rank1|kappa|specificity|"
+    r"hits|score|(?:ep|average(?:(?:un)?discounted)?)?(?:re[wt]|rewards?|returns?)(?:mean)?|uas|las|pckh?|oks|delta|mota|idf1|cmc|rank1|kappa|specificity|"
     r"sensitivity"
 )
 _FALLING: Final = re.compile(
@@ -182,7 +182,7 @@ def _meaning(name: str, words: list[str]) -> tuple[Meaning, bool | None]:
     if joined in ("lr", "learningrate") or (words[0] == "lr" and len(words) == 2):
         return Meaning.LEARNING_RATE, None
     for pattern, meaning, rises in _LOOKED_UP:
-        if _any(pattern, words):
+        if _any(pattern, words) and not (pattern is _PERPLEXITY and words[0].endswith("policy")):
             return meaning, rises
     if _REGRESSION.fullmatch(words[0]):
         return (Meaning.REGRESSION if len(words) == 1 else Meaning.METRIC), False

@@ -19,7 +19,7 @@ _BACK: Final = re.compile(r"_(?:idx|index|id|no|num|number)$")
 _KINDS: Final = {
     "epoch": "epoch epochs ep pass num_epoch",
     "step": "global_step global_steps step steps num_updates updates total_timesteps timesteps "
-    "number_of_trees",
+    "number_of_trees totalenvsteps",
     "iteration": "iteration iterations iter iters it round rounds",
     "batch": "batch batches minibatch",
     "epochs": "total_epochs num_epochs max_epochs n_epochs num_train_epochs",
@@ -30,7 +30,7 @@ _KINDS: Final = {
 _BY_NAME: Final = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 LABELS: Final = frozenset({"name", "key", "tag", "metric", "metric_name", "metricName", "scalar"})
 VALUE_OF: Final = re.compile(r"(?:^|/)(?:metric_?)?(?:value|result)$", re.IGNORECASE)
-_FIRM: Final = ("global", "num_updates", "timesteps")
+_FIRM: Final = ("global", "num_updates", "timesteps", "envsteps")
 _COUNTS: Final = frozenset({"step", "iteration", "batch"})
 
 
@@ -78,7 +78,7 @@ def read_named(
     }
     is_own = options.loss_metric in values or options.loss_metric in evaluated
     if not is_own and not any(describe(name).is_metric for name in values):
-        return evaluation(metrics_of(evaluated), whole_number(places.get("epoch", ("", ""))[1]))
+        return _of_evaluation(metrics_of(evaluated), places)
     parsed = line_at(_at(places), options)
     if line_names(tuple(values)).loss is not None and not (parsed.trained or parsed.epoch):
         parsed = line_at(before(), options)
@@ -92,13 +92,27 @@ def read_named(
     return parsed.with_values(values, options.loss_metric)
 
 
+def _of_evaluation(
+    evaluated: Mapping[str, float], places: Mapping[str, tuple[str, str]]
+) -> ParsedLine | None:
+    parsed = evaluation(evaluated, whole_number(places.get("epoch", ("", ""))[1]))
+    if parsed is not None and _is_firm(places):
+        parsed.step = whole_number(places["step"][1])
+    return parsed
+
+
+def _is_firm(places: Mapping[str, tuple[str, str]]) -> bool:
+    """Return whether these have a step that counts over the whole run."""
+    name, number = places.get("step", ("", ""))
+    return whole_number(number) is not None and any(word in name.lower() for word in _FIRM)
+
+
 def _at(places: Mapping[str, tuple[str, str]]) -> Place:
     whole = {kind: whole_number(text) for kind, (_, text) in places.items()}
     place = Place(epochs=whole.get("epochs"), steps=whole.get("steps"), step=whole.get("step"))
     place.done = _done(places.get("epoch", ("", ""))[1])
     place.epoch = whole.get("epoch") if place.done is None else None
-    is_firm = place.step is not None and any(word in places["step"][0].lower() for word in _FIRM)
-    place.loose = place.epoch is not None and not is_firm and "batch" not in places
+    place.loose = place.epoch is not None and not _is_firm(places) and "batch" not in places
     place.unclear = not _COUNTS.isdisjoint(places)
     if place.step is None and place.epoch is not None:
         within = whole.get("batch")

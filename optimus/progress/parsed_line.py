@@ -133,8 +133,6 @@ class ParsedLine:
     """The log is one whose line at an epoch's end gives the mean of the whole epoch."""
     samples_per_second: float | None = None
     """The speed of the process that prints."""
-    steps_per_second: float | None = None
-    """The speed of the whole job."""
     learning_rate: float | None = None
     saved: SavedCheckpoint | None = None
     values: Mapping[str, float] = field(default_factory=dict, compare=False)

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from optimus.jobs import Role
 from optimus.progress.parsed_line import ParsedLine, SavedCheckpoint
@@ -187,13 +187,20 @@ class PodState:
     """No line has had an epoch yet; it is taken for the first."""
     tells_loss: bool = False
     """True where its log has a loss."""
+    loss_by: Literal["", "step", "batch"] = ""
+    """The position on its lines with values: steps, which hold, or batches beside them."""
     meter: RateMeter = field(default_factory=RateMeter)
     samples_per_second: list[float] = field(default_factory=list)
-    """Printed speeds since ``speeds_since``; likewise ``steps_per_second``."""
-    steps_per_second: list[float] = field(default_factory=list)
-    speeds_since: float | None = None
+    """The printed speeds, the first, which is warm-up, and the last ones."""
     saving: SavedCheckpoint | None = None
     """A checkpoint that has begun, until the next sign of training."""
+
+    @property
+    def read_interval_seconds(self) -> float:
+        """The time between the last two reads; 0 where there were none."""
+        if self.read_at is None or self.read_before_at is None:
+            return 0.0
+        return self.read_at - self.read_before_at
 
     def copied(self) -> "PodState":
         """A copy that later lines do not change."""
@@ -202,7 +209,6 @@ class PodState:
             texts=[*self.texts],
             meter=replace(self.meter, marks=[*self.meter.marks]),
             samples_per_second=[*self.samples_per_second],
-            steps_per_second=[*self.steps_per_second],
         )
 
 
@@ -299,10 +305,12 @@ def _moved(
     if parsed.step is not None:
         epoch = None if parsed.epoch is None else parsed.epoch + epoch_offset
         return _to_step(pod, at, parsed.step, epoch)
-    if pod.step is not None:
+    if pod.step is not None and pod.loss_by != "batch":
         return None  # this log has global steps as well, which are exact
     epoch = _epoch_of(pod, parsed)
-    return None if epoch is None else _to_batch(pod, at, epoch + epoch_offset, parsed)
+    if epoch is None:
+        return None
+    return _to_batch(pod, at, epoch + epoch_offset, parsed)._replace(step=pod.step)
 
 
 def _to_step(pod: PodState, at: float, step: int, epoch: int | None) -> PositionChange:
@@ -393,15 +401,12 @@ def _enter_epoch(pod: PodState, epoch: int, batch: int | None) -> bool:
         epoch < former or (epoch == former and batch is not None and batch < pod.batch)
     )
     if former is not None and epoch > former and not back:
-        if pod.gap and not pod.batches:
-            # How far the epoch went is not known, nor how many batches there were in between.
-            pod.before = 0.0
-            pod.meter.restart()
-        else:
-            pod.before += (pod.batches or pod.batch) * (epoch - former)
-    if back:
+        pod.before += (pod.batches or pod.batch) * (epoch - former)
+    # After a gap, how far an epoch of unknown length went is not known, nor what came in between.
+    if back or (pod.gap and not pod.batches and former != epoch):
         pod.before = 0.0
-        pod.meter.restart()
+        if pod.step is None:
+            pod.meter.restart()
     if back or epoch != former:
         pod.batch, pod.ended = 0, False
     pod.epoch = epoch
@@ -420,7 +425,8 @@ def _count_batches(pod: PodState, at: float, batch: int | None) -> tuple[float, 
                 pod.seconds_per_batch = elapsed / new
             pod.line_batches = new
         pod.batch, pod.batch_at = batch, at
-        pod.meter.add(at, pod.before + batch)
+        if pod.step is None:
+            pod.meter.add(at, pod.before + batch)
     return max(new, 1), new == 0
 
 
@@ -433,7 +439,8 @@ def _end_epoch(pod: PodState, at: float, *, length_known: bool) -> None:
     if pod.batch == 0:
         # A log of whole epochs only.
         pod.batches, pod.counts_steps = 1.0, False
-        pod.meter.add(at, pod.before + 1.0)
+        if pod.step is None:
+            pod.meter.add(at, pod.before + 1.0)
     elif not length_known:
         unseen = (at - pod.batch_at) / pod.seconds_per_batch if pod.seconds_per_batch else 0.0
         pod.batches = pod.batch + round(min(max(unseen, 0.0), pod.line_batches))

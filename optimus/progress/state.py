@@ -3,8 +3,7 @@
 Where there are too many losses, neighbours among the old ones are averaged, within an epoch first.
 
 Speed comes from the global steps of the pod watched longest, else from batches: those of one sync
-worker are the job's, those of async workers add up, and the sampled ones represent all. Else it is
-printed: global steps per second are the job's, samples per second a worker's.
+worker are the job's, those of async workers add up, and the sampled ones represent all.
 
 Epochs: where the batch is the job's, or training is async, an epoch has the same steps at any
 counts. Where each sync worker has a batch of its own, it has fewer the more workers there are.
@@ -22,12 +21,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.jobs import BatchScope, Counts, TrainingMode
+from optimus.jobs import BatchScope, TrainingMode
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.pod_progress import PodState, Rate
 from optimus.progress.types import Declared, LossPoint, RunStart, SpeedSample
@@ -49,19 +48,23 @@ class EpochClock:
     """The global steps at which the printed epoch number changed."""
 
     epoch: int | None = None
-    first: tuple[int, int] | None = None
-    """The first change, as (epoch, step); ``last`` is the latest."""
-    last: tuple[int, int] | None = None
+    first: tuple[float, int] | None = None
+    """The first change, as (epochs done, step); ``last`` is the latest."""
+    last: tuple[float, int] | None = None
     said: float | None = None
     """The steps of an epoch, where lines have both the step and the epochs done."""
 
-    def tick(self, epoch: int, step: int) -> None:
-        """Record the current position."""
-        is_later = self.last is None or epoch > self.last[0]
-        if self.epoch is not None and epoch > self.epoch and is_later:
-            self.last = (epoch, step)
-            self.first = self.first or self.last
-        self.epoch = epoch
+    def take(self, epoch: int | None, step: int, done: float | None) -> None:
+        """Record a step, in an epoch or after the epochs done that lines beside it say."""
+        if done is not None:
+            self.first = self.first or (done, step)
+            self.last = (done, step) if done >= self.first[0] + 0.5 else self.last
+        elif epoch is not None:
+            is_later = self.last is None or epoch > self.last[0]
+            if self.epoch is not None and epoch > self.epoch and is_later:
+                self.last = (epoch, step)
+                self.first = self.first or self.last
+            self.epoch = epoch
 
     @property
     def steps_per_epoch(self) -> float | None:
@@ -160,22 +163,21 @@ class LogState:
     servers: int = 0
     """The number of nodes on which the run trains; 0: not known."""
 
-    @property
-    def counts(self) -> Counts:
-        """The PSs and workers of the run."""
-        return Counts(self.ps, self.workers)
+    def pod_named(self, name: str | None) -> PodState | None:
+        """The pod's part of this, where its log was read in this run."""
+        return next((pod for pod in self.pods if pod.name == name), None)
 
-    def copied(self) -> "LogState":
-        """A copy that later lines do not change: only what is changed in place is copied."""
-        return replace(
-            self,
-            pods=[pod.copied() for pod in self.pods],
-            losses=[*self.losses],
-            samples=[*self.samples],
-            clock=replace(self.clock),
-            metrics=[*self.metrics],
-            series=[replace(each, points=[*each.points]) for each in self.series],
-        )
+    def copied(self) -> dict[str, Any]:
+        """Its fields by name, which later lines do not change."""
+        found = {name: getattr(self, name) for name in LogState.__slots__}
+        return found | {
+            "pods": [pod.copied() for pod in self.pods],
+            "losses": [*self.losses],
+            "samples": [*self.samples],
+            "clock": replace(self.clock),
+            "metrics": [*self.metrics],
+            "series": [replace(each, points=[*each.points]) for each in self.series],
+        }
 
 
 def epoch_index(point: LossPoint) -> int | None:
@@ -289,25 +291,9 @@ def job_rate(state: LogState, options: LogFormatOptions) -> Rate | None:
     pods, trainers = state.pods, _trainers(options, state.workers)
     by_steps = [rate for pod in pods if pod.step is not None and (rate := pod.meter.rate())]
     by_batches = [rate for pod in pods if pod.step is None and (rate := pod.meter.rate())]
-    return (
-        max(by_steps, key=lambda rate: rate.seconds, default=None)
-        or _of_workers(by_batches, trainers, options.mode)
-        or (_printed_rate(state, options, trainers) if state.counts_steps else None)
+    return max(by_steps, key=lambda rate: rate.seconds, default=None) or _of_workers(
+        by_batches, trainers, options.mode
     )
-
-
-def _printed_rate(state: LogState, options: LogFormatOptions, trainers: int) -> Rate | None:
-    for pod in state.pods:
-        rate = _median_rate(pod, pod.steps_per_second, 1.0)
-        if rate is not None:
-            return rate
-    if options.batch is None:
-        return None
-    batch = float(options.batch.size)
-    if options.batch.scope is BatchScope.JOB and options.mode is TrainingMode.SYNC:
-        batch /= max(trainers, 1)
-    rates = (_median_rate(pod, pod.samples_per_second, batch) for pod in state.pods)
-    return _of_workers([rate for rate in rates if rate is not None], trainers, options.mode)
 
 
 def _of_workers(rates: Sequence[Rate], trainers: int, mode: TrainingMode) -> Rate | None:
@@ -316,14 +302,6 @@ def _of_workers(rates: Sequence[Rate], trainers: int, mode: TrainingMode) -> Rat
         return max(rates, key=lambda rate: rate.seconds, default=None)
     mean = fmean(rate.steps_per_second for rate in rates)
     return Rate(mean * trainers, min(rate.seconds for rate in rates))
-
-
-def _median_rate(pod: PodState, printed: Sequence[float], unit: float) -> Rate | None:
-    if len(printed) < _PRINTED_NEEDED or pod.read_until is None or pod.speeds_since is None:
-        return None
-    value = median(printed[1:])  # the first is warm-up
-    seconds = pod.read_until - pod.speeds_since
-    return Rate(value / unit, seconds) if value > 0 and seconds > 0 else None
 
 
 def steps_per_epoch(state: LogState, options: LogFormatOptions) -> float | None:
@@ -350,6 +328,8 @@ def step_unit(state: LogState, options: LogFormatOptions) -> float | None:
     """The factor that converts the run's steps to the first run's; ``None`` while unknown.
 
     Where positions are no steps, it makes them the steps that the job says an epoch has."""
+    if not state.counts_steps and state.clock.steps_per_epoch:
+        return None  # the run's lines with steps are still to come
     if not state.counts_steps and options.steps_per_epoch:
         learned = _learned(state, options)
         return options.steps_per_epoch / learned if learned else None
@@ -398,17 +378,13 @@ def _trainers(options: LogFormatOptions, workers: int) -> int:
     return workers + options.chiefs
 
 
-def _lead(state: LogState) -> PodState | None:
-    return next((pod for pod in state.pods if pod.name == state.lead), None)
-
-
 def _learned(state: LogState, options: LogFormatOptions) -> float | None:
     """Steps in an epoch as the run shows: by the epoch clock, or from one worker's batches.
 
     Those of sync workers are the job's steps, those of async workers add up."""
-    known, lead = state.clock.steps_per_epoch, _lead(state)
+    known, lead = state.counts_steps and state.clock.steps_per_epoch, state.pod_named(state.lead)
     if known or lead is None or lead.batches is None or lead.step is not None:
-        return known
+        return known or None
     if options.mode is not TrainingMode.SYNC:
         return lead.batches * _trainers(options, state.workers)
     # A part of an epoch has the same examples at any number of workers, a step of theirs has not.
@@ -418,7 +394,7 @@ def _learned(state: LogState, options: LogFormatOptions) -> float | None:
 
 def _examples_per_step(state: LogState, options: LogFormatOptions) -> float | None:
     """Examples in one step of all sync workers, from the lead's printed and measured speeds."""
-    lead = _lead(state)
+    lead = state.pod_named(state.lead)
     rate = None if lead is None else lead.meter.rate()
     if lead is None or rate is None or len(lead.samples_per_second) < _PRINTED_NEEDED:
         return None
@@ -451,6 +427,8 @@ def settle_beside_steps(pod: PodState, parsed: ParsedLine) -> None:
     line, the last step; a count that is that step is of the run."""
     if pod.step is None or pod.places_own or parsed.loss is None or parsed.step is not None:
         return
+    if parsed.epoch is not None and parsed.batches and not parsed.is_loose:
+        return  # it has a whole position of its own
     if parsed.batch == pod.step and parsed.batches:
         parsed.declared = Declared(steps=parsed.batches)
     parsed.step, parsed.is_below, parsed.is_loose = pod.step, True, False
@@ -510,6 +488,7 @@ def _put_right(state: LogState, pod: PodState, former: int, *, of_steps: bool) -
                 points[index] = replace(point, epoch=former + 0.5, step=round(count))
     if of_steps:
         pod.step, pod.epoch, pod.batch, pod.batches = None, former, pod.count, None
+        pod.loss_by = "batch"
         pod.meter.restart()
         state.clock.epoch = state.clock.first = state.clock.last = None
     else:

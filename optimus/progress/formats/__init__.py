@@ -33,7 +33,7 @@ _FORMATS = (
 
 _EVALUATION: Final = f"(?:{EVALUATION_WORDS})"
 _MARKED: Final = re.compile(
-    rf"^[\W_]*(?:(?:running|start(?:ing)?|begin(?:ning)?|doing)\s)?{_EVALUATION}\b(?!\s*=)"
+    rf"^[\W_]*(?:(?:running|start(?:ing)?|begin(?:ning)?|doing)\s)?{_EVALUATION}\b(?!\s*=|/[A-Z])"
     rf"|\[\s*{_EVALUATION}\s*\]"
     rf'|\b(?:mode|phase|split|stage|subset|dataset)["\']?\s*[=:]\s*["\']?{_EVALUATION}\b',
     re.IGNORECASE,

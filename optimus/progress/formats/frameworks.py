@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from optimus.progress.formats import objects
 from optimus.progress.metric_names import metrics_of
 from optimus.progress.parsed_line import (
     LogFormatOptions,
@@ -20,6 +21,7 @@ from optimus.progress.parsed_line import (
     positive,
 )
 from optimus.progress.printed_values import NUMBER, printed_speed, printed_values
+from optimus.progress.types import Declared
 
 
 class _Form(NamedTuple):
@@ -29,9 +31,9 @@ class _Form(NamedTuple):
     marker: str
     """A text that each of its lines has: finding it is much faster than the pattern."""
     pattern: re.Pattern[str]
-    """Groups are counts, ``index`` of a batch from 0, ``first`` of a range of them, ``speed`` in
-    samples and ``steps`` in steps per second, ``rate`` of learning, ``loss``, ``values`` or only
-    ``pairs``, ``saved_step``, ``saved_epochs``."""
+    """Groups are counts, the ``end`` of the run in steps, ``index`` of a batch from 0, ``first`` of
+    a range of them, ``speed`` in samples per second, ``rate`` of learning,
+    ``loss``, ``values``, ``object`` or only ``pairs``, ``saved_step``, ``saved_epochs``."""
     says: Mapping[str, Any]
     """The fields of each of its lines beside those of the groups."""
     kind: str
@@ -49,6 +51,7 @@ _SAVED: Final = {"saved": SavedCheckpoint()}
 _EPOCH: Final = r"(?P<epoch>\d{1,15})"
 _INDEX: Final = r"(?P<index>\d{1,15})"
 _BATCHES: Final = r"(?P<batches>\d{1,15})"
+_HEADING: Final = r"(?P<heading>\d{1,15})/(?P<end>\d{1,15})"
 _RATE: Final = rf"(?P<rate>{NUMBER})"
 _LOSS_AT: Final = r"[Ll](?<!\w[Ll])(?i:oss\b[^:=]{0,60}\b(?:at|after|for|of|in) (?:the )?)"
 _SPEED: Final = rf"Speed:\s*(?P<speed>{NUMBER}) samples/sec(?P<pairs>.*)"
@@ -87,7 +90,7 @@ _TENSORFLOW: Final[_Given] = (
     ("Saving check", r"Saving checkpoints for (?P<saved_step>\d{1,15}) into ", _BEGINS),
     ("Saving dict", r"Saving dict for global step \d+:(?P<values>.*)", {}, "result"),
     ("final step:", r"Loss for final step:", {}),
-    ("step/sec: ", rf"(?:^|[ :])global_?step/sec: (?P<steps>{NUMBER})", {}),
+    ("step/sec: ", r"(?:^|[ :])global_?step/sec: ", {}),
     (
         "(global step",
         r"^\d+\.\d+: Worker \d+: training step \d+ done \(global step: (?P<step>\d{1,15})\)",
@@ -125,8 +128,17 @@ _ANY: Final[_Given] = (
         {},
     ),
     ("earning", rf"^(?i:learning rate)\b.{{0,40}}? {_RATE}$", {}),
+    ("[batch=", rf"^\[batch={_HEADING}\]:?$", {}),
+    ("earning iteration", rf"^\s{{0,80}}Learning iteration {_HEADING}\s{{0,80}}$", {}),
+    ("num_rounds=", r"config: .{0,80}?\bnum_rounds=(?P<end>\d{1,9})\b", {}),
+    (
+        "fit progress",
+        rf"fit progress: \((?P<step>\d{{1,9}}), (?P<loss>{NUMBER}), (?P<object>\{{[^{{}}]*\}})",
+        {},
+        "result",
+    ),
 )
-"""Lines of darknet and of many programs: ``Training loss at step 100: 0.5``."""
+"""Lines of darknet, Composer, rsl_rl, Flower and many: ``Training loss at step 100: 0.5``."""
 _ROWS: Final = tuple(
     _Form(program, marker, re.compile(pattern), says, "".join(kind))
     for program, rows in (
@@ -138,7 +150,7 @@ _ROWS: Final = tuple(
     for marker, pattern, says, *kind in rows
 )
 """The first form that is found in a line parses it."""
-_COUNTS: Final = ("epoch", "batch", "batches", "step")
+_COUNTS: Final = ("epoch", "batch", "batches", "step", "heading")
 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
@@ -158,15 +170,18 @@ def _read(
     parsed = ParsedLine(**{"form": row.program, **row.says, **counts})
     values, evaluated = printed_values(said.get("values") or "")
     values |= pairs((said.get("pairs") or "").replace("\tTrain-", "\t"))
-    if loss := said.get("loss"):
-        values["loss"] = float(loss)
+    values |= {"loss": float(said["loss"] or 0)} if said.get("loss") else {}
+    values |= objects.metrics_in(said.get("object") or "")
     if row.kind == "result":
         return ParsedLine(
             form=row.program,
             evaluated=metrics_of(values | evaluated),
             evaluated_epoch=parsed.epoch,
             epoch_as_printed=parsed.epoch_as_printed,
+            step=parsed.step,
         )
+    if end := said.get("end"):
+        parsed.declared = Declared(steps=int(end))
     if row.kind == "bar":
         if not values:
             return None
@@ -184,7 +199,6 @@ def _read(
         parsed.saved = replace(row.says["saved"], epochs=int(number))
     speed = _number(said.get("speed"))
     parsed.samples_per_second = printed_speed(said.get("values") or "") if speed is None else speed
-    parsed.steps_per_second = _number(said.get("steps"))
     parsed.learning_rate = positive(_number(said.get("rate")) or 0.0)
     parsed.evaluated, parsed.evaluated_epoch = evaluated, parsed.epoch
     return parsed.with_values(values, options.loss_metric)

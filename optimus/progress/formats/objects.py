@@ -38,7 +38,7 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     given, texts = content(text, begin.start())
     is_result = "global_step" in given and text.startswith("{'")  # as Estimator returns it
     if is_result or _EVALUATED.search(text, 0, begin.start()):
-        return evaluation(_numbers(given), place_in(text).epoch) or ParsedLine()
+        return evaluation(_metrics(given), place_in(text).epoch) or ParsedLine()
     if "train_runtime" in given:
         return ParsedLine()  # the summary at the end, with the mean loss of the whole run
     before = _BEFORE.search(text, 0, begin.start())
@@ -55,7 +55,12 @@ def _as_object(listed: re.Match[str]) -> str:
     return f"{{{', '.join(pairs)}}}" if pairs else listed[0]
 
 
-def _numbers(given: dict[str, str]) -> dict[str, float]:
+def metrics_in(text: str) -> dict[str, float]:
+    """The metrics in an object that is the whole text."""
+    return _metrics(content(text, 0)[0])
+
+
+def _metrics(given: dict[str, str]) -> dict[str, float]:
     numbers = {name: number_of(text) for name, text in given.items() if describe(name).is_metric}
     return {name: number for name, number in numbers.items() if number is not None}
 

@@ -55,6 +55,8 @@ def test_what_an_earlier_version_stored_is_read_whole() -> None:
     stored = json.loads(Path("tests/data/profiles/state.json").read_text())
     packed = b64encode(zlib.compress(json.dumps(stored).encode())).decode()
     again = json.loads(zlib.decompress(b64decode(pack(unpack(packed, "ns/j", 100.0)))))
+    for not_kept in ("steps_per_second", "speeds_since"):
+        del stored["log"]["pods"][0][not_kept]
     assert known_part(again, stored) == stored
 
 

@@ -1,7 +1,7 @@
 """Logs are read a little at a time while a pod runs, and once more when it has ended."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -235,10 +235,9 @@ class CostlyLog(ProgressLog):
         super().__init__(LogFormatOptions())
         self.poller, self.seconds, self.taken = poller, seconds, 0
 
-    def observing(self, *_: object) -> Iterator[None]:
+    def observe(self, *_: object) -> None:
         self.poller.seconds += self.seconds
         self.taken += 1
-        yield from ()
 
 
 class CountedPoller(LogPoller):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from optimus.jobs import Batch, BatchScope, Counts, FixedRole, ReplicaSpec, Role, TrainingMode
+from optimus.jobs import Counts, FixedRole, ReplicaSpec, Role, TrainingMode
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from tests.cases import cases
@@ -15,12 +15,6 @@ BATCHES = [
 ]
 
 
-def options(
-    chief_trains: bool, mode: TrainingMode = TrainingMode.ASYNC, batch: Batch | None = None
-) -> LogFormatOptions:
-    return LogFormatOptions.of(job(fixed=CHIEF, chief_trains=chief_trains, mode=mode, batch=batch))
-
-
 @cases(
     ("chief_trains", "speed", "per_epoch"),
     {
@@ -29,20 +23,13 @@ def options(
     },
 )
 def test_async_trainers_add_up(chief_trains: bool, speed: float, per_epoch: float) -> None:
-    log = ProgressLog(options(chief_trains))
+    asked = job(fixed=CHIEF, chief_trains=chief_trains, mode=TrainingMode.ASYNC)
+    log = ProgressLog(LogFormatOptions.of(asked))
     for role, name in ((Role.CHIEF, "chief"), (Role.WORKER, "worker")):
         log.observe(name, role, 0, Counts(1, 4), stamped(BATCHES, every=2.0), "r")
     progress = log.progress(LATER)
     assert progress.samples[0].steps_per_second == pytest.approx(speed, rel=0.01)
     assert progress.steps_per_epoch == pytest.approx(per_epoch)
-
-
-@pytest.mark.parametrize(("chief_trains", "share"), [(True, 16.0), (False, 20.0)])
-def test_the_jobs_batch_is_shared_among_all_who_train(chief_trains: bool, share: float) -> None:
-    log = ProgressLog(options(chief_trains, TrainingMode.SYNC, Batch(80, BatchScope.JOB)))
-    printed = stamped(["loss=1 samples_per_sec=640"] * 4)
-    log.observe("worker", Role.WORKER, 0, Counts(1, 4), printed, "r")
-    assert log.progress(LATER).samples[0].steps_per_second == 640 / share
 
 
 def test_an_evaluators_log_gives_evaluations_alone() -> None:

@@ -103,24 +103,3 @@ def test_a_save_that_began_before_a_gap_is_not_complete_after_it() -> None:
     lines = [*steps()[:20], saving, *steps()[20:]]
     assert read(lines[:60]).checkpoint_step == 20
     assert read(lines[:60], [(21, 40)]).checkpoint_step is None
-
-
-def test_while_a_read_is_taken_in_its_log_counts_as_read_behind() -> None:
-    log, lines = ProgressLog(SYNC), steps()[:20]
-    lines.append(LogLine(20.5, "step=20 checkpoint=20 loss=1"))
-    taking = log.observing("a-worker-0", Role.WORKER, 0, COUNTS, lines, PodRun("run", read_at=21.0))
-    for _ in range(21):
-        next(taking)
-    assert log.progress(30.0).checkpoint_step == 20
-    assert log.progress(30.0).checkpoint_since is None
-    assert list(taking) == []
-    assert log.progress(30.0).checkpoint_since is not None
-
-
-def test_lines_of_a_run_that_has_ended_meanwhile_are_dropped() -> None:
-    log, lines = ProgressLog(SYNC), steps()
-    taking = log.observing("a-worker-0", Role.WORKER, 0, COUNTS, lines, PodRun("old"))
-    next(taking)
-    log.observe("a-worker-0", Role.WORKER, 0, COUNTS, lines[:5], PodRun("new"))
-    assert list(taking) == []
-    assert log.progress(1e6).step == 5

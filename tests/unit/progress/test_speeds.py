@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from optimus.jobs import Batch, BatchScope, Counts, Role, TrainingMode
+from optimus.jobs import Counts, Role, TrainingMode
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import LogState
 from optimus.progress.types import LogLine, PodRun
 from tests.cases import cases
 from tests.unit.progress.jobs import START, stamped
-from tests.unit.progress.reads import LATER, SYNC, pairs, read
+from tests.unit.progress.reads import LATER, SYNC, pairs
 
 
 class TestSpeed:
@@ -41,32 +41,6 @@ class TestSpeed:
                 f"w{index}", Role.WORKER, index, Counts(1, 4), stamped(texts, every=2.0), "r"
             )
         assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(expected, rel=0.01)
-
-    @cases(
-        ("mode", "batch", "expected"),
-        {
-            "sync, the job's batch is shared": (TrainingMode.SYNC, Batch(64, BatchScope.JOB), 20.0),
-            "sync, a batch for each worker": (
-                TrainingMode.SYNC,
-                Batch(64, BatchScope.WORKER),
-                10.0,
-            ),
-            "async, workers add up": (TrainingMode.ASYNC, Batch(64, BatchScope.WORKER), 20.0),
-        },
-    )
-    def test_printed_samples_per_second_where_lines_come_in_one_lump(
-        self, mode: TrainingMode, batch: Batch, expected: float
-    ) -> None:
-        texts = [
-            f"Epoch[0] Batch [{n}]\tSpeed: {300 if n == 1 else 640} samples/sec\tloss=1"
-            for n in range(1, 6)
-        ]
-        progress = read(texts, LogFormatOptions(mode=mode, batch=batch), every=0.01)
-        assert progress.samples[0].steps_per_second == pytest.approx(expected)
-
-    def test_printed_global_steps_per_second_are_the_jobs(self) -> None:
-        progress = read(["global_step/sec: 5", *["INFO:tensorflow:global_step/sec: 12.5"] * 4])
-        assert progress.samples[0].steps_per_second == 12.5
 
     def test_warm_up_is_left_out(self) -> None:
         log = ProgressLog(SYNC)

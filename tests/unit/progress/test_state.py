@@ -58,12 +58,12 @@ class TestStorage:
         ]
         for run in ("r", "s"):
             log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(lines), run)
-        before, state = log._state, log.to_state()
-        assert state == before
+        state = log.to_state()
+        assert state == log.to_state()
         assert state.series
         assert state.samples
         assert state.pods[0].meter.marks
-        own = {id(each) for each in changeable(before)}
+        own = {id(each) for name in log.copied() for each in changeable(getattr(log, name))}
         assert len(own) > 10
         assert not own & {id(each) for each in changeable(state)}
 
@@ -95,12 +95,12 @@ class TestKnownProgress:
             log.observe("w", Role.WORKER, 0, Counts(2, 2), lines[first : first + 7], "r")
             if first % 2:
                 log.observe("c", Role.WORKER, 1, Counts(2, 2), lines[first : first + 2], "r")
-            again = ProgressLog.from_state(SYNC, log._state)
+            again = ProgressLog.from_state(SYNC, log)
             for now in (LATER, START):
                 assert log.progress(now) == again.progress(now)
             run = PodRun("r", read_at=START + first, truncated=first % 2 == 0)
             log.observe("w", Role.WORKER, 0, Counts(2, 2), [], run)
-            again = ProgressLog.from_state(SYNC, log._state)
+            again = ProgressLog.from_state(SYNC, log)
             assert log.progress(LATER) == again.progress(LATER)
 
     def test_a_read_without_a_new_line_counts(self) -> None:

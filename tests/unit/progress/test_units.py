@@ -122,3 +122,30 @@ def test_an_epoch_takes_as_long_by_parts_of_it_as_by_steps() -> None:
     (sample,) = progress.samples
     assert progress.units_per_epoch is not None
     assert progress.units_per_epoch / sample.steps_per_second == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize("saved", ["step={0} checkpoint={0}", "step={0} samples_per_sec=9.5"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Train Epoch: {epoch} [{done}/6400 ({percent}%)]\tLoss: {loss}",
+        "[Epoch {epoch} Batch {batch}/100] loss={loss}",
+        "Epoch {epoch} [{batch}/100] loss: {loss}",
+        "epoch {epoch} step {batch} loss {loss}",
+    ],
+)
+@pytest.mark.parametrize("every", [10, 7, 60])
+def test_steps_without_a_loss_beside_batches_with_one(line: str, saved: str, every: int) -> None:
+    texts = []
+    for step in range(300):
+        at = {"epoch": step // 100 + 1, "batch": step % 100 + 1, "done": 64 * (step % 100 + 1)}
+        if step % 10 == 9:
+            texts.append(line.format(**at, percent=at["batch"], loss=round(9 / (9 + step), 4)))
+        if step % every == every - 1:
+            texts.append(saved.format(step + 1))
+    progress = read(texts)
+    assert progress.epoch == 3.0
+    assert progress.step == 300 // every * every
+    assert progress.steps_per_epoch == pytest.approx(100, rel=0.06)
+    assert len(progress.losses) == 30
+    assert (progress.losses[0].epoch, progress.losses[-1].epoch) == (0.1, 3.0)
