@@ -24,7 +24,7 @@ from optimus.allocation.problem import (
 )
 from optimus.errors import NotReady
 from optimus.interval.growth import GrowthLimit, GrowthRule
-from optimus.interval.worth import FOR_EVER, Loan, expected_gain, training_at_risk
+from optimus.interval.worth import FOR_EVER, Loan, expected_gain, gain_at_ratio, training_at_risk
 from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.placement.queue.order import AGE_LIMIT_SECONDS
@@ -116,6 +116,9 @@ class IntervalConfig:
     own_counts_first: bool = True
     """True where jobs go below their own counts, not below their minimum, where others would wait
     long."""
+
+    takes_back: bool = True
+    """True where growth that was measured to bring nothing is taken back while nobody waits."""
 
     fairness: Fairness | None = field(default_factory=Fairness)
     """Weights and the degree of fairness. Default: the sum of -2 / sqrt(remaining time).
@@ -442,6 +445,11 @@ class JobView:
         if is_fitted and self.job.rescale is RescaleRule.CHECKPOINT:
             return price_seconds
         return price_seconds + training_at_risk(self.history, self.progress, self.at)
+
+    @property
+    def age_seconds(self) -> float:
+        """Since it was submitted."""
+        return self.at - self.job.created_at
 
     @property
     def is_provisional(self) -> bool:
@@ -800,14 +808,23 @@ def _growth_limit(view: JobView) -> GrowthLimit | None:
 
 
 def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
-    """Return why it gives capacity back that nobody else may want; ``None`` where it keeps it."""
+    """Return why it gives capacity back that nobody else may want; ``None`` where it keeps it.
+
+    It loses less by that than a move has to gain: as little as what nobody is moved for."""
     assert not isinstance(view.forecast, NotReady)
-    lost = view.config.hysteresis_fraction * view.forecast.at(view.job.counts)
-    keeps = limit.within(view.job.bounds).allow(view.job.counts) or not limit.gives_back
-    if keeps or view.price_seconds > lost or _why_cooling(view) is not None:
+    times, now, least = limit.times, view.job.counts, view.config.hysteresis_fraction
+    keeps = times is None or limit.returning(view.job.bounds).allow(now)
+    if keeps or times is None or not view.config.takes_back or _why_cooling(view) is not None:
         return None
-    faster = f"not {view.config.hysteresis_fraction:.0%} faster than with {limit.confirmed}"
-    return f"with its {view.job.counts} it is {faster}: it gives back what brings nothing"
+    price, age = view.price_seconds, view.age_seconds
+    gain = gain_at_ratio(view.forecast, now, (math.log(times), 0.0), price, age)
+    if gain <= -least or view.forecast.goal_met:
+        return None
+    return (
+        f"with its {now} it was measured to be not {least:.0%} faster than with {limit.confirmed}, "
+        f"and the return costs it less than {least:.0%} of what is left: it gives back what brings "
+        f"nothing"
+    )
 
 
 def _why_not_growing(view: JobView) -> str | None:
@@ -830,7 +847,8 @@ def _resizable(view: JobView) -> Classified:
     if limit is not None:
         why_back = None if forced else _why_gives_back(view, limit)
         forced, reason = forced or why_back is not None, why_back or reason
-        bounded = replace(job, bounds=limit.within(job.bounds))
+        allowed = limit.within(job.bounds) if why_back is None else limit.returning(job.bounds)
+        bounded = replace(job, bounds=allowed)
     is_limited = not capped and bounded.bounds != job.bounds
     if view.forecast.is_expected:
         reason = "; ".join(part for part in (reason, _EXPECTED) if part)
@@ -858,7 +876,7 @@ def _resizable(view: JobView) -> Classified:
         placement_failures=history.placement_failures,
         failed_counts=history.failed_counts,
         price_seconds=view.price_seconds,
-        age_seconds=view.at - job.created_at,
+        age_seconds=view.age_seconds,
         own=view.own,
         lends=view.lends,
     )

@@ -13,7 +13,7 @@ from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
 from optimus.interval.node_kinds import SPREAD, LogFactors, OnFastestKind, SpeedByKind
 from optimus.interval.settle.undecided import Undecided
-from optimus.interval.worth import gain_elsewhere
+from optimus.interval.worth import gain_at_ratio
 from optimus.jobs import Binding
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import SpeedModel
@@ -87,7 +87,7 @@ class _Movable:
         if ratio[0] >= 0:
             return False
         counts, price = job.job.counts, job.price_seconds
-        return gain_elsewhere(self.forecast, counts, ratio, price, job.age_seconds) > least
+        return gain_at_ratio(self.forecast, counts, ratio, price, job.age_seconds) > least
 
 
 def moves_to_faster_kinds(undecided: Undecided, jobs: Iterable[Classified]) -> Iterator[Move]:
