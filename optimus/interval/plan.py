@@ -29,7 +29,6 @@ from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.interval.classify import (
     Action,
-    Classified,
     Decision,
     Eligibility,
     IntervalConfig,
@@ -137,16 +136,16 @@ def _plan(
     settled = settle(Undecided(inputs, policy, config, views, plan))
     # 3. After profiling
     decisions = [
-        (view, replace(_decision(job, settled, plan), turn_at=_turn_at(view, settled, inputs)))
-        for view, job in zip(views, settled.jobs, strict=True)
-        if view.job.goal is not None
+        (job, replace(_decision(job, settled, plan), turn_at=_turn_at(job, settled, inputs)))
+        for job in settled.jobs
+        if job.job.goal is not None
     ]
     # A return keeps the position of the decision that it replaces.
     decisions.sort(key=lambda each: (_ORDER[each[1].action], each[1].uid))
     capacity = cache(lambda: schedulable_capacity(plan.nodes))
     decided = tuple(
-        _with_deadline(decide_after_profiling(view, decision), view, capacity)
-        for view, decision in decisions
+        _with_deadline(decide_after_profiling(job, decision), job, capacity)
+        for job, decision in decisions
     )
     at = inputs.snapshot.at
     return IntervalPlan(
@@ -269,7 +268,7 @@ def _turn_at(view: JobView, settled: Settled, inputs: IntervalInput) -> float | 
     return max(waits_since + wait_seconds, inputs.snapshot.at + seconds)
 
 
-def _decision(job: Classified, settled: Settled, plan: CapacityPlan) -> Decision:
+def _decision(job: JobView, settled: Settled, plan: CapacityPlan) -> Decision:
     of, answer = job.job, settled.answer.get(job.job.uid)
     counts = settled.counts.get(of.uid, of.counts)
     now = job.seconds(of.counts)

@@ -14,7 +14,7 @@ from typing import Self
 
 from optimus.allocation import AllocationProblem
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Classified, Eligibility, IntervalConfig
+from optimus.interval.classify import Eligibility, IntervalConfig, JobView
 from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from optimus.nodes import Node, refusal
 from optimus.placement.capacity import Vector
@@ -27,7 +27,7 @@ class Pool:
     """Nodes and the jobs that compete for them; no other job that competes may go there."""
 
     nodes: list[Node] = field(default_factory=list)
-    jobs: list[Classified] = field(default_factory=list)
+    jobs: list[JobView] = field(default_factory=list)
 
     @property
     def capacity(self) -> Resources:
@@ -77,17 +77,17 @@ class Share:
 
     pool: Pool
     problem: AllocationProblem
-    placed: Sequence[Classified]
-    admitted: Sequence[Classified]
-    rejected: Sequence[tuple[Classified, str]]
-    starting: Sequence[Classified]
+    placed: Sequence[JobView]
+    admitted: Sequence[JobView]
+    rejected: Sequence[tuple[JobView, str]]
+    starting: Sequence[JobView]
 
-    def by_size(self, allocated: Mapping[str, Counts], *, sign: int = 1) -> list[Classified]:
+    def by_size(self, allocated: Mapping[str, Counts], *, sign: int = 1) -> list[JobView]:
         """The starting jobs, those of the highest priority first, among equals the smallest, or,
         with the sign -1, the largest."""
         capacity = self.problem.capacity
 
-        def key(each: Classified) -> tuple[int, float, str]:
+        def key(each: JobView) -> tuple[int, float, str]:
             job = each.job
             demand = job.demand(allocated.get(job.uid, each.minimum))
             return -job.priority, sign * demand.dominant(capacity)[1], job.uid
@@ -122,7 +122,7 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
             quotas.charge(candidate.job.uid, candidate.job.bounds.minimum)
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
     asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
-    admitted, rejected = list[Classified](), list[tuple[Classified, str]]()
+    admitted, rejected = list[JobView](), list[tuple[JobView, str]]()
     for each in asked:
         demand = each.job.demand(each.minimum) - plan.usage(each.job.uid)
         beyond = quotas.refusal(each.job.uid, each.minimum)
@@ -141,11 +141,10 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     return Share(pool, problem, placed, admitted, rejected, starting)
 
 
-def _startable(job: Classified, capacity: Resources) -> Classified:
+def _startable(job: JobView, capacity: Resources) -> JobView:
     """The job; one that waits for its own counts starts with fewer where no nodes could ever hold
     these."""
-    waits = job.eligibility is Eligibility.WAITING and job.own is not None
-    if not waits or job.job.demand(job.minimum).fits_in(capacity):
+    if not job.starts_smaller or job.job.demand(job.minimum).fits_in(capacity):
         return job
     bounds, candidate = job.job.bounds, job.candidate
     if candidate is not None:
@@ -155,12 +154,12 @@ def _startable(job: Classified, capacity: Resources) -> Classified:
 
 
 def in_queue_order(
-    jobs: Iterable[Classified], capacity: Resources, config: IntervalConfig, at: float
-) -> list[Classified]:
+    jobs: Iterable[JobView], capacity: Resources, config: IntervalConfig, at: float
+) -> list[JobView]:
     """Waiting jobs in the order in which the extender would bind their pods."""
     limit = config.waiting_age_limit_seconds
 
-    def key(each: Classified) -> OrderKey:
+    def key(each: JobView) -> OrderKey:
         job = each.job
         demand, priority = job.demand(each.minimum), job.priority
         gang = WaitingGang(job.uid, demand, job.created_at, priority=priority)
@@ -169,7 +168,7 @@ def in_queue_order(
     return sorted(jobs, key=key)
 
 
-def _why_rejected(each: Classified, demand: Resources, spare: Resources) -> str:
+def _why_rejected(each: JobView, demand: Resources, spare: Resources) -> str:
     even_so = "do not fit even with every job that may be resized now at its minimum"
     return f"{each.minimum} {even_so}: too little {', '.join(demand.lacking_in(spare))}"
 
@@ -177,9 +176,9 @@ def _why_rejected(each: Classified, demand: Resources, spare: Resources) -> str:
 _Constraints = frozenset[NodeConstraints]
 
 
-def pools_of(jobs: Iterable[Classified], nodes: Sequence[Node]) -> Iterator[Pool]:
+def pools_of(jobs: Iterable[JobView], nodes: Sequence[Node]) -> Iterator[Pool]:
     """The pools of the jobs whose counts are to be decided, in the order of their first jobs."""
-    grouped: dict[_Constraints, list[Classified]] = {}
+    grouped: dict[_Constraints, list[JobView]] = {}
     known: dict[tuple[int, ...], _Constraints] = {}
     for each in jobs:
         if _competes(each):
@@ -208,7 +207,7 @@ def pools_of(jobs: Iterable[Classified], nodes: Sequence[Node]) -> Iterator[Pool
     yield from pools.values()
 
 
-def _competes(each: Classified) -> bool:
+def _competes(each: JobView) -> bool:
     waits = each.candidate is not None or each.eligibility is Eligibility.WAITING
     return waits or each.forced or each.returns_to is not None
 

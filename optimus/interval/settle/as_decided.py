@@ -25,7 +25,7 @@ from typing import Final, Self
 from optimus.allocation import AllocationProblem, Grant
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
-from optimus.interval.classify import Action, Classified, Eligibility, classify_anew
+from optimus.interval.classify import Action, Eligibility, JobView, classify_anew
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Pool, in_queue_order, pools_of
 from optimus.jobs import NO_COUNTS, Binding, Counts, Job
@@ -60,7 +60,7 @@ def settle(undecided: Undecided) -> Settled:
     return Settled(jobs, fit.counts, fit.reasons, answer, memory, fit.actions, fit.kinds)
 
 
-def _is_up(job: Classified) -> bool:
+def _is_up(job: JobView) -> bool:
     """Return whether the interval may give the job other counts or other nodes."""
     return job.candidate is not None or job.eligibility is Eligibility.WAITING
 
@@ -135,7 +135,7 @@ class _PlacedAnew:
     actions: dict[str, Action] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
 
-    def place(self, jobs: Sequence[Classified]) -> None:
+    def place(self, jobs: Sequence[JobView]) -> None:
         """Place all jobs that do not stay where they are."""
         staying = [each for each in jobs if self._stays(each)]
         kept = dict[str, str]()
@@ -157,7 +157,7 @@ class _PlacedAnew:
             kept |= {each.job.uid: KEEPS_ITS_NODES for each in unplaced}
             staying += unplaced
 
-    def _stays(self, job: Classified) -> bool:
+    def _stays(self, job: JobView) -> bool:
         grant, uid = self.wanted.get(job.job.uid), job.job.uid
         if grant is None or not self.plan_holds(uid) or grant.counts != job.job.counts:
             return False
@@ -167,7 +167,7 @@ class _PlacedAnew:
         """Return whether a job whose turn it is does not fit on the nodes."""
         return not self.trims and uid in self.wanted and not self.plan.is_placed(uid)
 
-    def _goes_on(self, job: Classified) -> bool:
+    def _goes_on(self, job: JobView) -> bool:
         """Return whether the job can stay on its nodes, as nobody fits there whose turn it is."""
         uid, plan = job.job.uid, self.plan
         held, taken = (
@@ -191,7 +191,7 @@ class _PlacedAnew:
         """Return whether the job holds nodes now."""
         return self.undecided.plan.is_placed(uid)
 
-    def _keep(self, job: Classified, why: str | None) -> None:
+    def _keep(self, job: JobView, why: str | None) -> None:
         """The job stays; lost replicas are placed beside the others, where that is possible."""
         if self.plan.complete(job.job) is not None and job.lost_replicas and why is None:
             return  # placed again as a whole
@@ -202,7 +202,7 @@ class _PlacedAnew:
         if grant is not None and grant.kind and why is None:
             self.kinds[uid] = grant.kind
 
-    def _place_again(self, moving: Sequence[Classified]) -> list[Classified]:
+    def _place_again(self, moving: Sequence[JobView]) -> list[JobView]:
         """Place these jobs on nodes that they all have left; returns those that ran and do not
         fit."""
         plan, wanted = self.plan, self.wanted
@@ -215,7 +215,7 @@ class _PlacedAnew:
             for each in moving
         }
         demand = {uid: sign * job.demand().dominant(capacity)[1] for uid, job in jobs.items()}
-        unplaced = list[Classified]()
+        unplaced = list[JobView]()
 
         for each in sorted(moving, key=lambda job: (demand[job.job.uid], job.job.uid)):
             uid = each.job.uid
@@ -228,7 +228,7 @@ class _PlacedAnew:
                 self._leave_out(each)
         return unplaced
 
-    def _leave_out(self, job: Classified) -> None:
+    def _leave_out(self, job: JobView) -> None:
         """It does not run, and does not fit."""
         uid = job.job.uid
         self.counts[uid], self.reasons[uid] = job.job.counts, self._why_not(uid)
@@ -237,7 +237,7 @@ class _PlacedAnew:
             self.counts[uid], self.actions[uid] = job.minimum, Action.RESUME
             self.reasons[uid] = f"{self.reasons[uid]}; {IN_THE_QUEUE}"
 
-    def _fit(self, of: Classified, job: Job) -> Counts | None:
+    def _fit(self, of: JobView, job: Job) -> Counts | None:
         """The counts at which the job was placed."""
         plan, least = self.plan, of.minimum
 
@@ -251,7 +251,7 @@ class _PlacedAnew:
         first = bisect_left(fewer, True, key=lambda counts: place(plan.copy(), counts))
         return fewer[first] if first < len(fewer) and place(plan, fewer[first]) else None
 
-    def _decide(self, job: Classified, counts: Counts) -> None:
+    def _decide(self, job: JobView, counts: Counts) -> None:
         uid, grant = job.job.uid, self.wanted[job.job.uid]
         self.counts[uid] = counts
         trimmed = f"trimmed from {grant.counts}, which do not fit on the nodes"
@@ -264,7 +264,7 @@ class _PlacedAnew:
         elif counts == job.job.counts and self.plan_holds(uid):
             self.actions[uid] = Action.CHANGE  # the same counts on other nodes
 
-    def _pause(self, job: Classified) -> None:
+    def _pause(self, job: JobView) -> None:
         uid = job.job.uid
         self.counts[uid], self.actions[uid] = job.job.counts, Action.PAUSE
         self.reasons[uid] = self._why_not(uid)

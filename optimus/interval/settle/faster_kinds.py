@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Classified, Eligibility
+from optimus.interval.classify import Eligibility, JobView
 from optimus.interval.node_kinds import SPREAD, LogFactors, OnFastestKind, SpeedByKind
 from optimus.interval.settle.undecided import Undecided
 from optimus.interval.worth import gain_at_ratio
@@ -23,7 +23,7 @@ from optimus.placement.first_kind import has_fixed_counts
 class Move(NamedTuple):
     """A job that goes to nodes of another kind at its own counts."""
 
-    job: Classified
+    job: JobView
     kind: str
     reason: str
 
@@ -32,7 +32,7 @@ class Move(NamedTuple):
 class _Movable:
     """A job whose counts are fixed."""
 
-    job: Classified
+    job: JobView
     here: str
     """The slowest kind of its workers' nodes."""
     expected: LogFactors
@@ -42,7 +42,7 @@ class _Movable:
     """Standard deviation of the logarithm of the ratio of its speeds on two kinds."""
 
     @classmethod
-    def of(cls, job: Classified, rule: OnFastestKind, plan: CapacityPlan) -> Self | None:
+    def of(cls, job: JobView, rule: OnFastestKind, plan: CapacityPlan) -> Self | None:
         """``None`` where it is not to be moved, or nothing is known of the kinds that it is on."""
         of, candidate = job.job, job.candidate
         if candidate is None or job.eligibility is not Eligibility.RESIZABLE:
@@ -90,7 +90,7 @@ class _Movable:
         return gain_at_ratio(self.forecast, counts, ratio, price, job.age_seconds) > least
 
 
-def moves_to_faster_kinds(undecided: Undecided, jobs: Iterable[Classified]) -> Iterator[Move]:
+def moves_to_faster_kinds(undecided: Undecided, jobs: Iterable[JobView]) -> Iterator[Move]:
     """The moves that are made, each on the plan; no job is moved twice."""
     plan, config = undecided.plan, undecided.config
     if not isinstance(plan.rule, OnFastestKind):

@@ -18,7 +18,6 @@ from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.interval.classify import (
     Action,
-    Classified,
     Eligibility,
     IntervalConfig,
     JobView,
@@ -86,7 +85,7 @@ class Settled:
     A job without counts keeps its own. ``actions`` are those that the counts do not tell;
     ``kinds`` are the kinds of nodes that jobs are bound to."""
 
-    jobs: Sequence[Classified]
+    jobs: Sequence[JobView]
     counts: Mapping[str, Counts]
     reasons: Mapping[str, str]
     answer: ClusterAllocation
@@ -96,7 +95,7 @@ class Settled:
     loan: Loan = FOR_EVER
 
 
-def charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:
+def charge_fixed(jobs: Sequence[JobView], plan: CapacityPlan) -> None:
     """Jobs in a rescale take the capacity of their target; suspended jobs release theirs."""
     for each in jobs:
         if each.rescaling:

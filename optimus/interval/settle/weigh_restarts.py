@@ -24,9 +24,9 @@ from optimus.allocation.problem import why_excluded
 from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal
 from optimus.interval.classify import (
     Action,
-    Classified,
     Eligibility,
     IntervalConfig,
+    JobView,
     classify,
     too_little_text,
 )
@@ -79,7 +79,7 @@ def settle(undecided: Undecided) -> Settled:
 
 
 def _bind_moved(
-    undecided: Undecided, settlement: "Settlement", jobs: Iterable[Classified]
+    undecided: Undecided, settlement: "Settlement", jobs: Iterable[JobView]
 ) -> dict[str, str]:
     """The kinds of nodes that jobs are moved to because they are faster there."""
     rule, kinds = undecided.plan.rule, dict[str, str]()
@@ -171,7 +171,7 @@ class Settlement:
         plan: CapacityPlan,
         config: IntervalConfig,
         answer: ClusterAllocation,
-        jobs: Sequence[Classified],
+        jobs: Sequence[JobView],
         loan: Loan = FOR_EVER,
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
@@ -206,7 +206,7 @@ class Settlement:
         reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)
         return cls(plan, config, allocated, answer, decided, reclaim, loan=loan)
 
-    def decide(self, job: Classified, counts: Counts, reason: str) -> None:
+    def decide(self, job: JobView, counts: Counts, reason: str) -> None:
         """Fix one job's counts; what its classification says comes before the reason."""
         uid = job.job.uid
         self.counts[uid] = counts
@@ -214,14 +214,14 @@ class Settlement:
             self.reclaim.moved(job, counts)
         self.reasons[uid] = "; ".join(part for part in (job.reason, reason) if part)
 
-    def starts(self, job: Classified) -> bool:
+    def starts(self, job: JobView) -> bool:
         """Place a job that starts at its minimum, where the policy allocates it something."""
         uid, least = job.job.uid, job.minimum
         if uid not in self.allocated or job.why_excluded(least) is not None:
             return False
         return self.plan.assign(job.job, least) is None
 
-    def place(self, job: Classified) -> None:
+    def place(self, job: JobView) -> None:
         """Place a job that waits or has to change its counts; for its minimum others shrink."""
         if job.lost_replicas:
             self._replace_lost(job)
@@ -234,7 +234,7 @@ class Settlement:
         if job.forced and not options:
             # Its back-off is over: the counts that its bounds require are tried again. Not those at
             # which it failed.
-            failed = job.failed_counts
+            failed = job.history.failed_counts
             options = [each for each in wanted if why_excluded(failed, each) is None]
         refusal = self._place_first(job, options) if options else job.why_excluded(minimum)
         if refusal is not None:
@@ -245,7 +245,7 @@ class Settlement:
         answer = self.answer.get(uid)
         return answer.reason if answer is not None else ""
 
-    def _replace_lost(self, job: Classified) -> None:
+    def _replace_lost(self, job: JobView) -> None:
         """Place lost replicas beside the others, also on reclaimed capacity; if there is none, go
         to the best counts that fit."""
         own = job.job.counts
@@ -263,7 +263,7 @@ class Settlement:
         if refusal is not None:
             self.decide(job, own, refusal)
 
-    def _place_first(self, job: Classified, options: Sequence[Counts]) -> str | None:
+    def _place_first(self, job: JobView, options: Sequence[Counts]) -> str | None:
         """Place the first of these counts that fits; they are in descending order of demand. Where
         none does, others shrink for the last, and the job gets what they leave."""
         counts = _first_that_moves(self.plan, job, options)
@@ -277,11 +277,11 @@ class Settlement:
         self.decide(job, counts, _placed_reason(job, counts))
         return None
 
-    def resize_running(self, jobs: Iterable[Classified]) -> None:
+    def resize_running(self, jobs: Iterable[JobView]) -> None:
         """Running jobs that are not decided yet: forced ones first, then those whose own gain
         releases capacity, which others may want, then by what is saved."""
 
-        def key(job: Classified) -> tuple[bool, bool, bool, float, str]:
+        def key(job: JobView) -> tuple[bool, bool, bool, float, str]:
             wanted = self.allocated.get(job.job.uid, job.job.counts)
             is_late, releases = job.rescues_deadline(wanted), self._releases(job, wanted)
             return not job.forced, not releases, not is_late, -job.worth(wanted), job.job.uid
@@ -291,7 +291,7 @@ class Settlement:
             if job.job.uid not in self.counts:
                 self.place(job) if job.forced else self._resize(job)
 
-    def _releases(self, job: Classified, wanted: Counts) -> bool:
+    def _releases(self, job: JobView, wanted: Counts) -> bool:
         """Return whether a change that is worth its restart by itself needs less of every
         resource."""
         of, current = job.job, job.job.counts
@@ -299,7 +299,7 @@ class Settlement:
             return False
         return self._net_saving(job, wanted) > 0
 
-    def _resize(self, job: Classified) -> None:
+    def _resize(self, job: JobView) -> None:
         """Carry out a running job's allocation, as far as it fits and is worth the restart."""
         uid, current = job.job.uid, job.job.counts
         wanted = self.allocated.get(uid, current)
@@ -317,7 +317,7 @@ class Settlement:
         else:
             self._resize_trimmed(job, wanted, "do not fit beside what the others keep")
 
-    def _reclaim_for_growth(self, job: Classified, wanted: Counts) -> bool:
+    def _reclaim_for_growth(self, job: JobView, wanted: Counts) -> bool:
         """Shrink others for this job's growth where all of it together pays."""
         if job.is_within_own(wanted):
             reason, limits = f"which has less than its own and waits for {wanted}", _WAITS
@@ -325,7 +325,7 @@ class Settlement:
             reason, limits = "which gains more by it", Limits(self._net_saving(job, wanted))
         return self._reclaim(job, lambda plan: plan.move(job.job, wanted), reason, limits) is None
 
-    def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
+    def _resize_trimmed(self, job: JobView, wanted: Counts, why_not: str) -> None:
         for counts in _trims(job, wanted, job.job.counts):
             if job.why_excluded(counts) is not None:
                 continue
@@ -341,7 +341,7 @@ class Settlement:
         self.decide(job, job.job.counts, reason)
 
     def _reclaim(
-        self, job: Classified, place: "_Place", reason: str, limits: "Limits | None" = None
+        self, job: JobView, place: "_Place", reason: str, limits: "Limits | None" = None
     ) -> str | None:
         """Shrink others for what a job wants, or say why it does not fit even so."""
         found = self.reclaim.find(self.plan, place, limits or Limits())
@@ -353,7 +353,7 @@ class Settlement:
             self.decide(donor, counts, f"releases capacity to {to}, {reason}")
         return None
 
-    def _net_saving(self, job: Classified, counts: Counts) -> float:
+    def _net_saving(self, job: JobView, counts: Counts) -> float:
         """Return what these counts save beyond the restart, by the objective; ``-inf`` where they
         are not expected to save enough."""
         if job.rescues_deadline(counts):
@@ -365,23 +365,21 @@ class Settlement:
             return -math.inf
         return max(job.worth(counts, job.price_seconds), _LEAST_WORTH)
 
-    def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
+    def _why_not_worth_it(self, job: JobView, wanted: Counts) -> str:
         if job.saving(wanted) <= 0:
             return f"no other job needs the capacity that {wanted} would release"
         gain = job.gain(wanted, self.loan)
         return too_little_text(job, wanted, gain, self.config.hysteresis_fraction)
 
 
-def _first_that_moves(
-    plan: CapacityPlan, job: Classified, options: Sequence[Counts]
-) -> Counts | None:
+def _first_that_moves(plan: CapacityPlan, job: JobView, options: Sequence[Counts]) -> Counts | None:
     """The first of these counts that fits, at which the job is placed; ``None`` where none does."""
     first = bisect_left(options, True, key=lambda counts: plan.fits(job.job, counts))
     is_placed = first < len(options) and plan.move(job.job, options[first]) is None
     return options[first] if is_placed else None
 
 
-def _is_donor(job: Classified, wanted: Counts) -> bool:
+def _is_donor(job: JobView, wanted: Counts) -> bool:
     now = job.job.counts
     if job.forced or wanted == now:
         return False
@@ -393,7 +391,7 @@ def _is_donor(job: Classified, wanted: Counts) -> bool:
     return (is_less or job.saving(wanted) <= 0) and job.why_excluded(wanted) is None
 
 
-def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
+def _cost_of_shrinking(donor: JobView, wanted: Counts) -> float:
     """Seconds that shrinking costs the donor; 0 for a job that has met its goal, and the price of
     the rescale for one that meets its deadline with what it keeps."""
     if donor.capped:
@@ -406,7 +404,7 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
     return -donor.worth(wanted, donor.price_seconds)
 
 
-def _placed_reason(job: Classified, counts: Counts) -> str:
+def _placed_reason(job: JobView, counts: Counts) -> str:
     """Return why a waiting job gets these counts."""
     if counts == job.job.counts:
         return f"there is free capacity for its {counts}"
@@ -414,7 +412,7 @@ def _placed_reason(job: Classified, counts: Counts) -> str:
     return f"there is free capacity for {counts}{beside}"
 
 
-def _trims(job: Classified, wanted: Counts, end: Counts) -> Iterator[Counts]:
+def _trims(job: JobView, wanted: Counts, end: Counts) -> Iterator[Counts]:
     """The counts between wanted and end, without the least useful task each time."""
     counts = wanted
     for number in itertools.count():
@@ -432,7 +430,7 @@ def _trims(job: Classified, wanted: Counts, end: Counts) -> Iterator[Counts]:
         yield counts
 
 
-def _prefetch_trims(job: Classified, counts: Counts, end: Counts) -> None:
+def _prefetch_trims(job: JobView, counts: Counts, end: Counts) -> None:
     """Evaluate the forecast at all counts that the next trims may come to, in one call."""
     if job.candidate is None:
         return
@@ -452,7 +450,7 @@ class Reclaimed:
     """A capacity plan in which these donors have shrunk and the job is placed."""
 
     plan: CapacityPlan
-    donors: tuple[tuple[Classified, Counts], ...]
+    donors: tuple[tuple[JobView, Counts], ...]
 
 
 class _DonorsInTurn:
@@ -460,12 +458,12 @@ class _DonorsInTurn:
 
     Those passed over have their turn once the nodes refuse."""
 
-    def __init__(self, donors: Sequence[tuple[Classified, float]]) -> None:
+    def __init__(self, donors: Sequence[tuple[JobView, float]]) -> None:
         self._donors = donors
         self._used = bytearray(len(donors))
         self._from = 0
 
-    def next(self, refusal: str | None) -> tuple[Classified, float] | None:
+    def next(self, refusal: str | None) -> tuple[JobView, float] | None:
         """The next donor that may help against this refusal."""
         while self._from < len(self._donors) and self._used[self._from]:
             self._from += 1
@@ -509,7 +507,7 @@ class Reclaim:
        minutes, and delay all other decisions. The remaining jobs wait for the next interval.
     """
 
-    donors: tuple[tuple[Classified, float], ...]
+    donors: tuple[tuple[JobView, float], ...]
     allocated: Mapping[str, Counts]
     decided: Mapping[str, Counts]
     attempts_left: int
@@ -531,7 +529,7 @@ class Reclaim:
         refusal = place(self.all_shrunk.copy())
         if refusal is not None:
             return refusal
-        trial, donors = plan.copy(), list[Classified]()
+        trial, donors = plan.copy(), list[JobView]()
         # Without a quota it is the nodes that refuse.
         if plan.quotas.quotas:
             refusal = place(trial)
@@ -551,7 +549,7 @@ class Reclaim:
                 return Reclaimed(trial, tuple(shrunk))
         return refusal or "no other job can shrink"
 
-    def moved(self, job: Classified, counts: Counts) -> None:
+    def moved(self, job: JobView, counts: Counts) -> None:
         """Repeat the decision on a placed job in ``all_shrunk``."""
         uid, known = job.job.uid, self.all_shrunk
         stays = counts == job.job.counts and uid not in self.shrunk
@@ -560,7 +558,7 @@ class Reclaim:
         if known.move(job.job, counts) is not None:
             self.all_shrunk = None
 
-    def _shrink(self, plan: CapacityPlan, donor: Classified) -> bool:
+    def _shrink(self, plan: CapacityPlan, donor: JobView) -> bool:
         uid = donor.job.uid
         if uid in self.decided:
             return False
@@ -568,7 +566,7 @@ class Reclaim:
         return plan.move(donor.job, self.allocated[uid]) is None
 
 
-def _cost(donor: Classified, cost: float, limits: Limits) -> float | None:
+def _cost(donor: JobView, cost: float, limits: Limits) -> float | None:
     """Return what a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
     if limits.waits and donor.lends:
         return 0.0
