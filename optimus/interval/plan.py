@@ -39,7 +39,7 @@ from optimus.interval.classify import (
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
 from optimus.interval.node_kinds import OnFastestKind, UsualFactors, measured_factors
 from optimus.interval.profiling import decide_after_profiling
-from optimus.interval.settle import as_decided, weigh_restarts
+from optimus.interval.settle.settlement import settle
 from optimus.interval.settle.undecided import Settled, Undecided
 from optimus.jobs import Job
 from optimus.models.forecast import Forecast
@@ -132,7 +132,6 @@ def _plan(
         plan.rule = OnFastestKind.of(plan, label, factors, usual, views)
         orders = usual.orders(label, inputs.kind_orders, factors, views)
     # 2. Classify, ask, fit and settle
-    settle = weigh_restarts.settle if policy.traits.weighs_restarts else as_decided.settle
     settled = settle(Undecided(inputs, policy, config, views, plan))
     # 3. After profiling
     decisions = [

@@ -95,8 +95,13 @@ class Share:
         return sorted(self.starting, key=key)
 
 
-def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float) -> Share:
-    """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``."""
+def share_pool(
+    pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float, *, reserves: bool = True
+) -> Share:
+    """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``.
+
+    Where nothing is reserved for running jobs (``reserves``), as all counts are decided anew, a
+    waiting job without a forecast gets its minimum, and how free capacity lies is not told."""
     capacity = pool.capacity
     pool.jobs = [_startable(each, capacity) for each in pool.jobs]
     waiting = [each for each in pool.jobs if each.eligibility is Eligibility.WAITING]
@@ -104,21 +109,22 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     queue = in_queue_order(
         [each for each in waiting if each.candidate is None], capacity, config, at
     )
-    placed = [each for each in queue if plan.move(each.job, each.counts) is None]
+    placed = [each for each in queue if reserves and plan.move(each.job, each.counts) is None]
     candidates = tuple(each.candidate for each in pool.jobs if each.candidate is not None)
     running = [each for each in candidates if each.running]
     holders = [each.job.uid for each in running]
     available, servers = pool.available(plan, holders)
-    spare = available - total(each.job.demand(each.job.bounds.minimum) for each in running)
+    reserved = running if reserves else []
+    spare = available - total(each.job.demand(each.job.bounds.minimum) for each in reserved)
     returnable = total(
         plan.usage(each.job.uid) - each.job.demand(each.returns_to)
         for each in pool.jobs
-        if each.returns_to is not None
+        if reserves and each.returns_to is not None
     )
     quotas = plan.quotas.copy()
     for candidate in candidates:
         quotas.release(candidate.job.uid)
-        if candidate.running:
+        if reserves and candidate.running:
             quotas.charge(candidate.job.uid, candidate.job.bounds.minimum)
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
     asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
@@ -134,10 +140,11 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
             quotas.charge(each.job.uid, each.minimum)
             admitted.append(each)
         else:
-            rejected.append((each, beyond or _why_rejected(each, demand, spare)))
+            rejected.append((each, beyond or _why_rejected(each, demand, spare, reserves)))
     for candidate in candidates:
         quotas.release(candidate.job.uid)
-    problem = AllocationProblem(available, capacity, candidates, servers, quotas=quotas.remaining())
+    lies = servers if reserves else None
+    problem = AllocationProblem(available, capacity, candidates, lies, quotas=quotas.remaining())
     return Share(pool, problem, placed, admitted, rejected, starting)
 
 
@@ -168,9 +175,9 @@ def in_queue_order(
     return sorted(jobs, key=key)
 
 
-def _why_rejected(each: JobView, demand: Resources, spare: Resources) -> str:
-    even_so = "do not fit even with every job that may be resized now at its minimum"
-    return f"{each.minimum} {even_so}: too little {', '.join(demand.lacking_in(spare))}"
+def _why_rejected(each: JobView, demand: Resources, spare: Resources, reserves: bool) -> str:
+    even_so = " even with every job that may be resized now at its minimum" if reserves else ""
+    return f"{each.minimum} do not fit{even_so}: too little {', '.join(demand.lacking_in(spare))}"
 
 
 _Constraints = frozenset[NodeConstraints]

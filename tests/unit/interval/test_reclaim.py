@@ -1,5 +1,6 @@
 """Reclaiming capacity finds the donors that a search from scratch finds, in fewer attempts."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -7,20 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.allocation import Candidate, Grant
-from optimus.interval import IntervalConfig
+from optimus.allocation import Candidate, Grant, per_pool
+from optimus.interval import IntervalConfig, IntervalInput
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Eligibility, JobView
-from optimus.interval.settle.weigh_restarts import (
-    Limits,
-    Reclaim,
-    Reclaimed,
-    Settlement,
-    _is_donor,
-    _trims,
-)
+from optimus.interval.settle.reclaim import Limits, Reclaim, Reclaimed, is_donor
+from optimus.interval.settle.settlement import Settlement, _trims
+from optimus.interval.settle.undecided import Undecided
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
+from optimus.policies.optimus import OptimusPolicy
 from optimus.snapshot import ClusterSnapshot
 from tests.cases import cases
 from tests.unit.interval.cases import AT
@@ -118,7 +115,7 @@ def test_a_job_that_may_not_grow_again_shrinks_after_all_others() -> None:
     plan, jobs = full_node([3, 3], 1)
     worn, other = replace(jobs[0], capped=True), jobs[1]
     allocation = {each.job.uid: Grant(LEAST) for each in jobs}
-    settlement = Settlement.of(plan, IntervalConfig(), allocation, [worn, other])
+    settlement = settled(plan, allocation, [worn, other])
     new, large = job("new", (1, 1)), job("large", (2, 3))
     found = settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits())
     assert isinstance(found, Reclaimed)
@@ -134,13 +131,20 @@ def test_a_job_that_may_not_grow_again_shrinks_for_no_growth_of_another() -> Non
     allocation, new = {each.job.uid: Grant(LEAST) for each in jobs}, job("new", (1, 2))
 
     def reclaimed(donors: list[JobView], max_cost: float) -> Reclaimed | str:
-        settlement = Settlement.of(plan, IntervalConfig(), allocation, donors)
+        settlement = settled(plan, allocation, donors)
         return settlement.reclaim.find(
             plan, lambda trial: trial.move(new, new.counts), Limits(max_cost)
         )
 
     assert isinstance(reclaimed([worn], 1e9), str)
     assert isinstance(reclaimed([other], 1e9), Reclaimed)
+
+
+def settled(plan: CapacityPlan, answer: Mapping[str, Grant], donors: list[JobView]) -> Settlement:
+    """Nothing is decided yet."""
+    inputs, policy = IntervalInput(ClusterSnapshot.of(AT, [], [], [])), per_pool(OptimusPolicy())
+    undecided = Undecided(inputs, policy, IntervalConfig(), donors, plan)
+    return Settlement.of(undecided, plan, answer, donors)
 
 
 def fast_with_ps(counts: tuple[int, int]) -> JobView:
@@ -164,7 +168,7 @@ def fast_with_ps(counts: tuple[int, int]) -> JobView:
 def test_what_a_job_would_change_to_is_given_to_others(
     wanted: tuple[int, int], gives: bool
 ) -> None:
-    assert _is_donor(fast_with_ps((1, 7)), Counts(*wanted)) is gives
+    assert is_donor(fast_with_ps((1, 7)), Counts(*wanted)) is gives
 
 
 @pytest.mark.parametrize(
