@@ -39,8 +39,8 @@ from optimus.interval.classify import (
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
 from optimus.interval.node_kinds import OnFastestKind, UsualFactors, measured_factors
 from optimus.interval.profiling import decide_after_profiling
-from optimus.interval.settle.settlement import settle
-from optimus.interval.settle.undecided import Settled, Undecided
+from optimus.interval.settle.settlement import Settlement, settle
+from optimus.interval.settle.undecided import Undecided
 from optimus.jobs import Job
 from optimus.models.forecast import Forecast
 from optimus.placement.first_kind import NO_ORDERS
@@ -256,7 +256,7 @@ def _with_deadline(
     return replace(decision, deadline=replace(found, provisional=provisional))
 
 
-def _turn_at(view: JobView, settled: Settled, inputs: IntervalInput) -> float | None:
+def _turn_at(view: JobView, settled: Settlement, inputs: IntervalInput) -> float | None:
     """When a job that waits for its turn may expect it: it has waited since its last one for the
     time that others get, and one that is late comes in the next round."""
     answer, seconds = settled.answer.get(view.job.uid), inputs.round_seconds
@@ -267,7 +267,7 @@ def _turn_at(view: JobView, settled: Settled, inputs: IntervalInput) -> float | 
     return max(waits_since + wait_seconds, inputs.snapshot.at + seconds)
 
 
-def _decision(job: JobView, settled: Settled, plan: CapacityPlan) -> Decision:
+def _decision(job: JobView, settled: Settlement, plan: CapacityPlan) -> Decision:
     of, answer = job.job, settled.answer.get(job.job.uid)
     counts = settled.counts.get(of.uid, of.counts)
     now = job.seconds(of.counts)

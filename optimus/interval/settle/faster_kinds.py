@@ -7,7 +7,7 @@ than its restart; the one that saves most by the objective goes first.
 import math
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Self
 
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Eligibility, JobView
@@ -18,14 +18,6 @@ from optimus.jobs import Binding
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import SpeedModel
 from optimus.placement.first_kind import has_fixed_counts
-
-
-class Move(NamedTuple):
-    """A job that goes to nodes of another kind at its own counts."""
-
-    job: JobView
-    kind: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,11 +67,11 @@ class _Movable:
         then = seconds * math.exp(self.log_ratio(kind)) + self.job.price_seconds
         return self.job.cost(seconds) - self.job.cost(then)
 
-    def move_to(self, kind: str) -> Move:
-        """The move, with its reason."""
+    def why(self, kind: str) -> str:
+        """Return why it goes there."""
         times = math.exp(-self.log_ratio(kind))
         why = f"where it is expected to be {times:.1f} times as fast as on {self.here}"
-        return Move(self.job, kind, f"its workers on nodes of the kind {kind}, {why}")
+        return f"its workers on nodes of the kind {kind}, {why}"
 
     def pays(self, kind: str, least: float) -> bool:
         """Return whether it is faster there, and by enough."""
@@ -90,8 +82,10 @@ class _Movable:
         return gain_at_ratio(self.forecast, counts, ratio, price, job.age_seconds) > least
 
 
-def moves_to_faster_kinds(undecided: Undecided, jobs: Iterable[JobView]) -> Iterator[Move]:
-    """The moves that are made, each on the plan; no job is moved twice."""
+def moves_to_faster_kinds(
+    undecided: Undecided, jobs: Iterable[JobView]
+) -> Iterator[tuple[str, str, str]]:
+    """The moves that are made, each on the plan: UID, kind and reason; no job is moved twice."""
     plan, config = undecided.plan, undecided.config
     if not isinstance(plan.rule, OnFastestKind):
         return
@@ -113,6 +107,6 @@ def moves_to_faster_kinds(undecided: Undecided, jobs: Iterable[JobView]) -> Iter
             continue
         if plan.move(job.bound_to(Binding(label, kind)), job.counts) is None:
             moved.add(each.uid)
-            yield each.move_to(kind)
+            yield each.uid, kind, each.why(kind)
         else:
             refused.add(shape)

@@ -25,9 +25,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final, Self
 
-from optimus.allocation import Grant
+from optimus.allocation import NO_MEMORY, Grant, PolicyMemory
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import why_excluded
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
@@ -50,7 +51,7 @@ from optimus.interval.settle.reclaim import (
     cost_of_shrinking,
     is_donor,
 )
-from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
+from optimus.interval.settle.undecided import Undecided, charge_fixed
 from optimus.interval.share import Share, in_queue_order, pools_of, share_pool
 from optimus.interval.worth import FOR_EVER, Loan, loan_until_used
 from optimus.jobs import NO_COUNTS, Binding, Counts, Job
@@ -76,7 +77,7 @@ GOES_ON: Final = "it goes on, as no job whose turn it is fits on its nodes"
 IN_THE_QUEUE: Final = "once it has waited for two intervals its pods wait in the queue"
 
 
-def settle(undecided: Undecided) -> Settled:
+def settle(undecided: Undecided) -> "Settlement":
     """Decide all counts; jobs are placed on the plan as they are decided."""
     plan, traits, config = undecided.plan, undecided.policy.traits, undecided.config
     weighs = traits.weighs_restarts
@@ -100,16 +101,7 @@ def settle(undecided: Undecided) -> Settled:
     else:
         settlement = _anew(undecided, shares, answer, jobs)
         plan.adopt(settlement.plan)
-    return Settled(
-        jobs,
-        settlement.counts,
-        settlement.reasons,
-        answer,
-        memory,
-        settlement.actions,
-        settlement.kinds,
-        settlement.loan,
-    )
+    return replace(settlement, jobs=jobs, memory=memory)
 
 
 def _in_place(
@@ -123,10 +115,9 @@ def _in_place(
         settlement.start_waiting(share, refused)
     settlement.resize_running(jobs)
     settlement.bind_moved(jobs)
-    for move in moves_to_faster_kinds(undecided, jobs):
-        uid = move.job.job.uid
-        settlement.kinds[uid], settlement.actions[uid] = move.kind, Action.CHANGE
-        settlement.reasons[uid] = move.reason
+    for uid, kind, reason in moves_to_faster_kinds(undecided, jobs):
+        settlement.kinds[uid], settlement.actions[uid] = kind, Action.CHANGE
+        settlement.reasons[uid] = reason
     return settlement
 
 
@@ -145,7 +136,8 @@ def _anew(
         for each in share.admitted
     }
     refused = {each.job.uid: Refusal(why) for share in shares for each, why in share.rejected}
-    wanted, said = start | grants(answer), {**answer, **start, **refused}
+    wanted = start | grants(answer)
+    beside: ClusterAllocation = {**start, **refused}
     paused = {uid for uid, history in undecided.inputs.history.items() if history.paused}
     queues = frozenset(uid for share in shares for uid in _left_out(share, wanted, paused))
     up = [
@@ -155,7 +147,7 @@ def _anew(
     ]
     kept = dict[str, str]()
     for attempt in itertools.count(1):
-        settlement = Settlement.of(undecided, undecided.plan.copy(), said, ())
+        settlement = Settlement.of(undecided, undecided.plan.copy(), answer, (), beside=beside)
         moving = settlement.leave(up, kept)
         unplaced = settlement.place_again(moving, queues)
         if not unplaced or undecided.inputs.may_pause:
@@ -169,12 +161,14 @@ def _anew(
 
 @dataclass(slots=True)
 class Settlement:
-    """The decisions so far: counts and reasons by job UID, tried on ``plan``."""
+    """The decisions so far, by job UID, tried on ``plan``. A job without counts keeps its own."""
 
     undecided: Undecided
     plan: CapacityPlan
     answer: ClusterAllocation
-    """The policy's, and what jobs get that it does not decide on."""
+    """The policy's."""
+    beside: ClusterAllocation
+    """What jobs get, or are refused, that it does not decide on."""
     allocated: Mapping[str, Counts]
     counts: dict[str, Counts]
     reclaim: Reclaim
@@ -182,7 +176,11 @@ class Settlement:
     """How long what jobs get beyond their own counts stays with them."""
     reasons: dict[str, str] = field(default_factory=dict)
     actions: dict[str, Action] = field(default_factory=dict)
+    """Those that the counts do not tell."""
     kinds: dict[str, str] = field(default_factory=dict)
+    """The kinds of nodes that jobs are bound to."""
+    jobs: Sequence[JobView] = ()
+    memory: PolicyMemory = NO_MEMORY
 
     @classmethod
     def of(
@@ -192,10 +190,11 @@ class Settlement:
         answer: ClusterAllocation,
         jobs: Sequence[JobView],
         loan: Loan = FOR_EVER,
+        beside: ClusterAllocation = MappingProxyType({}),
     ) -> Self:
         """Nothing decided yet; donors are those of the jobs that the policy makes smaller, or no
         faster, and those without a forecast that have more than their user gave them."""
-        allocated = {uid: each.counts for uid, each in grants(answer).items()}
+        allocated = {uid: each.counts for uid, each in grants({**answer, **beside}).items()}
         decided = dict[str, Counts]()
         resizable = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
         for each in resizable:
@@ -218,7 +217,7 @@ class Settlement:
         )
         attempts = undecided.config.max_attempts
         reclaim = Reclaim(tuple(donors), allocated, decided, attempts)
-        return cls(undecided, plan, answer, allocated, decided, reclaim, loan)
+        return cls(undecided, plan, answer, beside, allocated, decided, reclaim, loan)
 
     @property
     def config(self) -> IntervalConfig:
@@ -268,8 +267,13 @@ class Settlement:
             self.decide(job, job.job.counts, why or refusal)
 
     def _said(self, uid: str) -> str:
-        answer = self.answer.get(uid)
-        return answer.reason if answer is not None else ""
+        found = self.beside.get(uid) or self.answer.get(uid)
+        return found.reason if found is not None else ""
+
+    def _kind(self, uid: str) -> str | None:
+        """The kind of nodes that the policy binds a job to."""
+        grant = self.answer.get(uid)
+        return grant.kind if isinstance(grant, Grant) else None
 
     def _replace_lost(self, job: JobView) -> None:
         """Place lost replicas beside the others, also on reclaimed capacity; if there is none, go
@@ -462,8 +466,7 @@ class Settlement:
         fit."""
         granted = {each.job.uid: self._granted(each.job) for each in moving}
         capacity, unplaced = schedulable_capacity(self.plan.nodes), list[JobView]()
-        is_of_kind = any(isinstance(each, Grant) and each.kind for each in self.answer.values())
-        sign = -1 if is_of_kind else 1
+        sign = -1 if any(map(self._kind, self.answer)) else 1
         demand = {uid: sign * job.demand().dominant(capacity)[1] for uid, job in granted.items()}
         for job in sorted(moving, key=lambda each: (demand[each.job.uid], each.job.uid)):
             uid = job.job.uid
@@ -490,11 +493,10 @@ class Settlement:
 
     def _stays(self, job: JobView) -> bool:
         uid = job.job.uid
-        grant = self.answer.get(uid)
-        if not isinstance(grant, Grant) or not self.plan.is_placed(uid):
+        if uid not in self.allocated or not self.plan.is_placed(uid):
             return False
-        is_there = grant.kind in {None, self.undecided.kind_of(uid)}
-        return is_there and not self.may_move(job, grant.counts)
+        is_there = self._kind(uid) in {None, self.undecided.kind_of(uid)}
+        return is_there and not self.may_move(job, self.allocated[uid])
 
     def _return(self, job: JobView) -> bool:
         """Put a job back on the nodes that it has left, if they still have its room."""
@@ -560,9 +562,8 @@ class Settlement:
             self.actions[uid] = action
 
     def _bind(self, uid: str) -> None:
-        grant = self.answer.get(uid)
-        if isinstance(grant, Grant) and grant.kind:
-            self.kinds[uid] = grant.kind
+        if kind := self._kind(uid):
+            self.kinds[uid] = kind
 
     def _is_paused(self, uid: str) -> bool:
         history = self.undecided.inputs.history.get(uid)
@@ -570,11 +571,9 @@ class Settlement:
 
     def _granted(self, job: Job) -> Job:
         """The job at its counts, its workers bound to the kind of nodes, if they are to one."""
-        grant, label = self.answer.get(job.uid), self.undecided.inputs.kind_label
-        if not isinstance(grant, Grant):
-            return replace(job, counts=NO_COUNTS)
-        job = replace(job, counts=grant.counts)
-        return job.bound_to(Binding(label, grant.kind) if grant.kind else None)
+        kind, label = self._kind(job.uid), self.undecided.inputs.kind_label
+        job = replace(job, counts=self.allocated.get(job.uid, NO_COUNTS))
+        return job.bound_to(Binding(label, kind) if kind else None)
 
 
 def _first_that_moves(plan: CapacityPlan, job: Job, options: Sequence[Counts]) -> Counts | None:
