@@ -275,11 +275,6 @@ class TestValues:
         alone = SpeedModel.of(MergedSamples.of([sample(few, 2.0, seconds=60)]), terms)
         assert alone.at(few) == pytest.approx(2.0, rel=0.05)
 
-    def test_between_measured_counts_a_prediction_is_that_of_the_fit(self) -> None:
-        grid = [each for each in GRID if each != Counts(3, 3)]
-        model = self.model(only=grid)
-        assert model.at(Counts(3, 3)) == pytest.approx(self.truth(Counts(3, 3)), rel=0.05)
-
     def test_predictions_follow_the_measured_values(self) -> None:
         """Of speeds that no curve of these terms meets, the model comes closer to the measured ones
         than the curve."""
