@@ -145,18 +145,18 @@ def _anew(
         for each in jobs
         if each.candidate is not None or each.eligibility is Eligibility.WAITING
     ]
-    kept = dict[str, str]()
-    for attempt in itertools.count(1):
+    kept, attempts = dict[str, str](), 0
+    while True:
+        attempts += 1
         settlement = Settlement.of(undecided, undecided.plan.copy(), answer, (), beside=beside)
         moving = settlement.leave(up, kept)
         unplaced = settlement.place_again(moving, queues)
         if not unplaced or undecided.inputs.may_pause:
             settlement.pause(unplaced, moving)
             return settlement
-        if attempt == MOST_ATTEMPTS:
+        if attempts == MOST_ATTEMPTS:
             unplaced = [each for each in moving if undecided.plan.is_placed(each.job.uid)]
         kept |= {each.job.uid: KEEPS_ITS_NODES for each in unplaced}
-    raise AssertionError
 
 
 @dataclass(slots=True)
