@@ -74,6 +74,7 @@ RULES: Final[Mapping[str, Adapt]] = MappingProxyType(
         "least gain": partial(interval, hysteresis_fraction=0.0),
         "cooldown": partial(interval, cooldown_seconds=0.0, young_cooldown_seconds=0.0),
         "cap of moves": partial(interval, moves_per_hour=_NO_CAP),
+        "useless growth taken back": partial(interval, takes_back=False),
         "logarithm of remaining time": partial(interval, fairness=None),
         "early intervals": without_early_intervals,
         "young intervals": without_young_intervals,

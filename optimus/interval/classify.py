@@ -15,16 +15,13 @@ from optimus.allocation import Candidate, JobHistory
 from optimus.allocation.deadline import Deadline, DeadlineOutlook
 from optimus.allocation.fairness import Fairness, JobObjective
 from optimus.allocation.problem import (
-    Exclusions,
-    FailedCounts,
-    PlacementFailures,
     usual_price,
     why_backing_off,
     why_excluded,
 )
 from optimus.errors import NotReady
 from optimus.interval.growth import GrowthLimit, GrowthRule
-from optimus.interval.worth import FOR_EVER, Loan, expected_gain, training_at_risk
+from optimus.interval.worth import FOR_EVER, Loan, expected_gain, gain_at_ratio, training_at_risk
 from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.placement.queue.order import AGE_LIMIT_SECONDS
@@ -116,6 +113,9 @@ class IntervalConfig:
     own_counts_first: bool = True
     """True where jobs go below their own counts, not below their minimum, where others would wait
     long."""
+
+    takes_back: bool = True
+    """True where growth that was measured to bring nothing is taken back while nobody waits."""
 
     fairness: Fairness | None = field(default_factory=Fairness)
     """Weights and the degree of fairness. Default: the sum of -2 / sqrt(remaining time).
@@ -253,46 +253,149 @@ class Eligibility(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
-    """One job before the decision.
+class JobView:
+    """One job: all that is known of it, and, once it is classified, what may happen to it.
+
+    ``running``: some replica is bound. ``incomplete``: some is, and there is no room for the rest;
+    ``placed`` are those that are.
 
     ``counts`` are what it is charged with unless decided otherwise; a waiting job can start at
     ``minimum``. ``forced``: its counts must change, as its user moved the bounds or replicas lost
-    their room. ``rescaling``: a rescale is in progress. ``lost_replicas``: some of
-    its replicas have no room any more. ``capped``: it does not grow, as it was
-    rescaled too often, or its last placement failed. ``placement_failures`` and
-    ``failed_counts`` exclude counts."""
+    their room. ``rescaling``: a rescale is in progress. ``lost_replicas``: some of its replicas
+    have no room any more. ``capped``: it does not grow, as it was rescaled too often, or its last
+    placement failed."""
 
     job: Job
-    eligibility: Eligibility
-    counts: Counts
-    reason: str
-    minimum: Counts
+    running: bool
+    forecast: Forecast | NotReady
+    history: JobHistory
+    progress: TrainingProgress
+    config: IntervalConfig
+    at: float
+    incomplete: bool = False
+    placed: Counts = NO_COUNTS
+    contended: bool = False
+    """Another job waits long, or one of a higher priority waits, and gets what this one has of its
+    own counts."""
+
+    eligibility: Eligibility = Eligibility.FIXED
+    counts: Counts = NO_COUNTS
+    reason: str = ""
+    minimum: Counts = NO_COUNTS
     candidate: Candidate | None = None
     forced: bool = False
     rescaling: bool = False
     lost_replicas: bool = False
     capped: bool = False
-    cooling: bool = False
-    """Rescaled a moment ago, or being measured: it gives back what it has borrowed, no more."""
-    placement_failures: PlacementFailures = ()
-    failed_counts: tuple[FailedCounts, ...] = ()
+    starts_smaller: bool = False
+    """It waits, and starts with fewer than its own counts where no nodes could hold these."""
+
     returns_to: Counts | None = None
     """Its user's counts, to which a job without a forecast shrinks where another job waits."""
-    price_seconds: float = 0.0
-    """What a rescale costs it."""
 
-    age_seconds: float = 0.0
-    """Since it was submitted."""
+    def fixed(self, reason: str, counts: Counts | None = None) -> "JobView":
+        """Not up for decision; without a bound pod it waits for just these counts."""
+        counts = counts or self.job.counts
+        eligibility = Eligibility.FIXED if self.running else Eligibility.WAITING
+        return self.as_(eligibility, reason, counts)
 
-    own: Counts | None = None
-    """The counts that its user set, of a job whose counts may be others."""
+    def suspended(self, reason: str, eligibility: Eligibility = Eligibility.SUSPENDED) -> "JobView":
+        """Suspended, or to be suspended: its room is free for others."""
+        return self.as_(eligibility, reason, self.job.counts)
 
-    lends: bool = False
-    """It has grown beyond its own counts and loses nothing where it is stopped: it gives that back
-    at once to a job that waits."""
+    def as_(self, eligibility: Eligibility, reason: str, counts: Counts) -> "JobView":
+        """JobView so, with these counts."""
+        return replace(self, eligibility=eligibility, reason=reason, counts=counts, minimum=counts)
 
-    def with_objective(self, fairness: Fairness) -> "Classified":
+    @property
+    def price_seconds(self) -> float:
+        """Return what a rescale costs the job: its stop and start, and the training that it does
+        again.
+
+        One that is decided by a fit waits for a checkpoint, if the job asks for one."""
+        price_seconds = self.config.price_seconds(self.history)
+        is_fitted = isinstance(self.forecast, Forecast) and not self.forecast.is_expected
+        if is_fitted and self.job.rescale is RescaleRule.CHECKPOINT:
+            return price_seconds
+        return price_seconds + training_at_risk(self.history, self.progress, self.at)
+
+    @property
+    def age_seconds(self) -> float:
+        """Since it was submitted."""
+        return self.at - self.job.created_at
+
+    @property
+    def is_provisional(self) -> bool:
+        """Return whether its counts are not up for decision, but will be in a moment."""
+        return self.history.rescaling_to is not None or self.cooling
+
+    @property
+    def deadline(self) -> Deadline | None:
+        """Return how long it has, where it has a deadline and a forecast and is not done."""
+        finish_by, forecast = self.job.finish_by, self.forecast
+        if finish_by is None or isinstance(forecast, NotReady) or forecast.goal_met:
+            return None
+        is_told = self.is_half_over or why_in_time(self.job, forecast, self.at) is not None
+        if forecast.is_expected and not is_told:
+            return None
+        return Deadline(
+            finish_by - self.at,
+            self.job.counts if self.running else None,
+            self.price_seconds,
+            self.config.hysteresis_fraction,
+        )
+
+    @property
+    def is_half_over(self) -> bool:
+        """Return whether half of the time up to its deadline has passed: it is judged by what is
+        known."""
+        finish_by = self.job.finish_by
+        return finish_by is not None and self.at >= (self.job.created_at + finish_by) / 2
+
+    @property
+    def own(self) -> Counts | None:
+        """The counts that its user set, within its bounds, where they are known."""
+        own = self.history.user_counts
+        return None if own is None else self.job.bounds.clamp(own)
+
+    @property
+    def kept(self) -> CountBounds:
+        """Its bounds, own counts first: while no job waits, no fewer than it has of its own counts;
+        while one does, at least its minimum and at most its own counts.
+
+        Where each of fewer workers would get a larger part of the batch, which may exceed its
+        memory, it keeps its own workers, but for a minimum that its user has set."""
+        own, now, bounds = self.own, self.job.counts, self.job.bounds
+        if own is None:
+            return bounds
+        has = Counts(min(own.ps, now.ps), min(own.workers, now.workers)) if self.running else own
+        if not self.contended:
+            return bounds.above(has)
+        if self.job.splits_batch:
+            bounds = bounds.above(Counts(bounds.min_ps, has.workers))
+        return bounds.below(own)
+
+    @property
+    def lends(self) -> bool:
+        """Return whether it holds more than its own counts, and loses nothing where it is
+        stopped."""
+        job, own = self.job, self.own
+        if own is None:
+            return False
+        has_grown = job.counts.ps > own.ps or job.counts.workers > own.workers
+        return has_grown and (job.rescale is RescaleRule.ANY or self.history.saves_on_stop)
+
+    @property
+    def why_backing_off(self) -> str | None:
+        """Return why the job may not grow now: its pods were not placed at its last rescale."""
+        return why_backing_off(self.history.placement_failures, self.at)
+
+    @property
+    def cooling(self) -> bool:
+        """Rescaled a moment ago, or being measured: it gives back what it has borrowed, no more."""
+        return _why_cooling(self) is not None
+
+    def with_objective(self, fairness: Fairness) -> "JobView":
         """The job with its objective, where the policy chooses its counts."""
         if self.candidate is None:
             return self
@@ -372,13 +475,13 @@ class Classified:
         failed."""
         if not self.job.bounds.shares_evenly(counts):
             return self.job.bounds.why_not(counts)
-        excluded: Exclusions = (*self.placement_failures, *self.failed_counts)
+        excluded = self.history.excluded
         if not excluded or counts == self.job.counts:
             return None
         return why_excluded(excluded, counts)
 
 
-def too_little_text(job: Classified, counts: Counts, gain: float, least: float) -> str:
+def too_little_text(job: JobView, counts: Counts, gain: float, least: float) -> str:
     """Return why a job is not moved: the gain is no more than the least, both parts of the time."""
     saves, price = f"{gain:.1%}" if gain > 0 else "nothing", job.price_seconds
     of, back = "what is left", ""
@@ -388,127 +491,6 @@ def too_little_text(job: Classified, counts: Counts, gain: float, least: float) 
         f"{counts} would save {saves} of {of}; a move needs more than {least:.0%} "
         f"(a restart costs {price:.0f} s{back})"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class JobView:
-    """All that is known of one job.
-
-    ``running``: some replica is bound. ``incomplete``: some is, and there is no room for the rest;
-    ``placed`` are those that are.
-    """
-
-    job: Job
-    running: bool
-    forecast: Forecast | NotReady
-    history: JobHistory
-    progress: TrainingProgress
-    config: IntervalConfig
-    at: float
-    incomplete: bool = False
-    placed: Counts = NO_COUNTS
-    contended: bool = False
-    """Another job waits long, or one of a higher priority waits, and gets what this one has of its
-    own counts."""
-
-    def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
-        """Not up for decision; without a bound pod it waits for just these counts."""
-        counts = counts or self.job.counts
-        eligibility = Eligibility.FIXED if self.running else Eligibility.WAITING
-        return Classified(
-            self.job,
-            eligibility,
-            counts,
-            reason,
-            counts,
-            placement_failures=self.history.placement_failures,
-            failed_counts=self.history.failed_counts,
-        )
-
-    def suspended(
-        self, reason: str, eligibility: Eligibility = Eligibility.SUSPENDED
-    ) -> Classified:
-        """Suspended, or to be suspended: its room is free for others."""
-        return Classified(self.job, eligibility, self.job.counts, reason, self.job.counts)
-
-    @property
-    def price_seconds(self) -> float:
-        """Return what a rescale costs the job: its stop and start, and the training that it does
-        again.
-
-        One that is decided by a fit waits for a checkpoint, if the job asks for one."""
-        price_seconds = self.config.price_seconds(self.history)
-        is_fitted = isinstance(self.forecast, Forecast) and not self.forecast.is_expected
-        if is_fitted and self.job.rescale is RescaleRule.CHECKPOINT:
-            return price_seconds
-        return price_seconds + training_at_risk(self.history, self.progress, self.at)
-
-    @property
-    def is_provisional(self) -> bool:
-        """Return whether its counts are not up for decision, but will be in a moment."""
-        history = self.history
-        return history.rescaling_to is not None or _why_cooling(self) is not None
-
-    @property
-    def deadline(self) -> Deadline | None:
-        """Return how long it has, where it has a deadline and a forecast and is not done."""
-        finish_by, forecast = self.job.finish_by, self.forecast
-        if finish_by is None or isinstance(forecast, NotReady) or forecast.goal_met:
-            return None
-        is_told = self.is_half_over or why_in_time(self.job, forecast, self.at) is not None
-        if forecast.is_expected and not is_told:
-            return None
-        return Deadline(
-            finish_by - self.at,
-            self.job.counts if self.running else None,
-            self.price_seconds,
-            self.config.hysteresis_fraction,
-        )
-
-    @property
-    def is_half_over(self) -> bool:
-        """Return whether half of the time up to its deadline has passed: it is judged by what is
-        known."""
-        finish_by = self.job.finish_by
-        return finish_by is not None and self.at >= (self.job.created_at + finish_by) / 2
-
-    @property
-    def own(self) -> Counts | None:
-        """The counts that its user set, within its bounds, where they are known."""
-        own = self.history.user_counts
-        return None if own is None else self.job.bounds.clamp(own)
-
-    @property
-    def kept(self) -> CountBounds:
-        """Its bounds, own counts first: while no job waits, no fewer than it has of its own counts;
-        while one does, at least its minimum and at most its own counts.
-
-        Where each of fewer workers would get a larger part of the batch, which may exceed its
-        memory, it keeps its own workers, but for a minimum that its user has set."""
-        own, now, bounds = self.own, self.job.counts, self.job.bounds
-        if own is None:
-            return bounds
-        has = Counts(min(own.ps, now.ps), min(own.workers, now.workers)) if self.running else own
-        if not self.contended:
-            return bounds.above(has)
-        if self.job.splits_batch:
-            bounds = bounds.above(Counts(bounds.min_ps, has.workers))
-        return bounds.below(own)
-
-    @property
-    def lends(self) -> bool:
-        """Return whether it holds more than its own counts, and loses nothing where it is
-        stopped."""
-        job, own = self.job, self.own
-        if own is None:
-            return False
-        has_grown = job.counts.ps > own.ps or job.counts.workers > own.workers
-        return has_grown and (job.rescale is RescaleRule.ANY or self.history.saves_on_stop)
-
-    @property
-    def why_backing_off(self) -> str | None:
-        """Return why the job may not grow now: its pods were not placed at its last rescale."""
-        return why_backing_off(self.history.placement_failures, self.at)
 
 
 _HOUR_SECONDS = 3600.0
@@ -523,13 +505,13 @@ def why_moved_enough(history: JobHistory, at: float, config: IntervalConfig) -> 
     return f"rescaled {len(recent)} times within an hour: it may grow in {left_seconds:.0f} s"
 
 
-def classify(view: JobView) -> Classified:
+def classify(view: JobView) -> JobView:
     """Return what may happen to the job's counts where each change is weighed against its
     restart."""
     return _first(_RULES, view) or _resizable(view)
 
 
-def classify_anew(view: JobView, *, reads_forecasts: bool) -> Classified:
+def classify_anew(view: JobView, *, reads_forecasts: bool) -> JobView:
     """The same where all counts are decided anew.
 
     A candidate has the counts that its user set last: no earlier decision counts. Nothing limits
@@ -543,31 +525,27 @@ def classify_anew(view: JobView, *, reads_forecasts: bool) -> Classified:
     as_submitted = replace(job, counts=view.history.user_counts or job.counts)
     if isinstance(forecast, NotReady):
         forecast = NOT_READ
-    return Classified(
-        job,
-        Eligibility.RESIZABLE if view.running else Eligibility.WAITING,
-        job.counts,
-        "",
-        job.bounds.minimum,
-        Candidate(as_submitted, forecast, running=view.running),
+    return replace(
+        view,
+        eligibility=Eligibility.RESIZABLE if view.running else Eligibility.WAITING,
+        counts=job.counts,
+        minimum=job.bounds.minimum,
+        candidate=Candidate(as_submitted, forecast, running=view.running),
         lost_replicas=view.incomplete and view.history.lost_seconds >= view.config.replace_seconds,
-        placement_failures=view.history.placement_failures,
-        failed_counts=view.history.failed_counts,
-        price_seconds=view.price_seconds,
     )
 
 
 NOT_READ: Final = Forecast(NoWorkLeft(), 1.0)
 """The forecast of a job that has none, for policies that read no forecasts."""
 
-_Rule = Callable[[JobView], Classified | None]
+_Rule = Callable[[JobView], JobView | None]
 
 
-def _first(rules: Sequence[_Rule], view: JobView) -> Classified | None:
+def _first(rules: Sequence[_Rule], view: JobView) -> JobView | None:
     return next((found for rule in rules if (found := rule(view)) is not None), None)
 
 
-def _unplaceable(view: JobView) -> Classified | None:
+def _unplaceable(view: JobView) -> JobView | None:
     """Something else than room keeps its pods from being placed: a scheduling gate, a volume."""
     if view.running or view.job.suspended or not view.history.unplaceable:
         return None
@@ -575,7 +553,7 @@ def _unplaceable(view: JobView) -> Classified | None:
     return view.suspended(f"{why}: no other job is made smaller for it for a while")
 
 
-def _not_managed(view: JobView) -> Classified | None:
+def _not_managed(view: JobView) -> JobView | None:
     if view.job.managed:
         return None
     if view.job.suspended:
@@ -583,7 +561,7 @@ def _not_managed(view: JobView) -> Classified | None:
     return view.fixed(view.job.left_alone or "not managed: no goal is annotated")
 
 
-def _in_rescale(view: JobView) -> Classified | None:
+def _in_rescale(view: JobView) -> JobView | None:
     target = view.history.rescaling_to
     if target is None:
         return None
@@ -591,10 +569,10 @@ def _in_rescale(view: JobView) -> Classified | None:
         why = "being paused" if view.history.paused else "being suspended: its goal is met"
         return view.suspended(why)
     reason = f"in the middle of a rescale to {target}"
-    return Classified(view.job, Eligibility.FIXED, target, reason, target, rescaling=True)
+    return replace(view.as_(Eligibility.FIXED, reason, target), rescaling=True)
 
 
-def _suspended(view: JobView) -> Classified | None:
+def _suspended(view: JobView) -> JobView | None:
     if not view.job.suspended or view.history.paused:
         return None
     met = view.history.suspended_at_target
@@ -608,18 +586,18 @@ def why_suspended(job: Job) -> str:
     return "suspended by its user"
 
 
-def _ending(view: JobView) -> Classified | None:
+def _ending(view: JobView) -> JobView | None:
     """Return what is suspended would begin again, although its training is done."""
     if not view.history.is_ending:
         return None
     return view.fixed("one of its trainers has succeeded: it is about to end")
 
 
-def _held(view: JobView) -> Classified | None:
+def _held(view: JobView) -> JobView | None:
     return view.fixed(view.history.held) if view.history.held else None
 
 
-def _no_checkpoint(view: JobView) -> Classified | None:
+def _no_checkpoint(view: JobView) -> JobView | None:
     if not view.running or not view.history.awaits_checkpoint:
         return None
     return view.fixed(
@@ -627,7 +605,7 @@ def _no_checkpoint(view: JobView) -> Classified | None:
     )
 
 
-def _goal_met(view: JobView) -> Classified | None:
+def _goal_met(view: JobView) -> JobView | None:
     if isinstance(view.forecast, NotReady) or not view.forecast.goal_met:
         return None
     if view.job.at_target is AtTarget.COMPLETE and not view.history.completion_overdue:
@@ -639,13 +617,13 @@ def _goal_met(view: JobView) -> Classified | None:
     return view.suspended("its goal is met, and at-target is suspend", Eligibility.TO_SUSPEND)
 
 
-def _never(view: JobView) -> Classified | None:
+def _never(view: JobView) -> JobView | None:
     if view.job.rescale is not RescaleRule.NEVER:
         return None
     return view.fixed("its rescale annotation says never")
 
 
-def _bounds_backing_off(view: JobView) -> Classified | None:
+def _bounds_backing_off(view: JobView) -> JobView | None:
     """Return what the moved bounds ask for found no place; it is tried again after the back-off."""
     failures, counts = view.history.placement_failures, view.job.counts
     if not failures and not view.history.failed_counts:
@@ -662,7 +640,7 @@ def _bounds_backing_off(view: JobView) -> Classified | None:
     return view.fixed(f"its bounds do not allow its {view.job.counts}, but {view.why_backing_off}")
 
 
-def _out_of_bounds(view: JobView) -> Classified | None:
+def _out_of_bounds(view: JobView) -> JobView | None:
     """Bounds that moved past the present counts ask for a rescale, with or without a forecast."""
     if not isinstance(view.forecast, NotReady):
         return None
@@ -673,7 +651,7 @@ def _out_of_bounds(view: JobView) -> Classified | None:
     return replace(classified, forced=True, minimum=wanted if view.running else job.bounds.minimum)
 
 
-def _incomplete(view: JobView) -> Classified | None:
+def _incomplete(view: JobView) -> JobView | None:
     """Replicas were lost, and their room too. They are replaced at the same counts where that is
     possible; else a smaller job trains, where a larger one would only wait."""
     if not view.incomplete:
@@ -690,12 +668,12 @@ def _incomplete(view: JobView) -> Classified | None:
     return replace(classified, minimum=fewest, forced=True, lost_replicas=True)
 
 
-def _no_forecast(view: JobView) -> Classified | None:
+def _no_forecast(view: JobView) -> JobView | None:
     if not isinstance(view.forecast, NotReady):
         return None
     classified = view.fixed(f"no forecast yet: {view.forecast.reason}")
     if not view.running:
-        return replace(classified, minimum=view.kept.minimum, own=view.own)
+        return replace(classified, minimum=view.kept.minimum, starts_smaller=view.own is not None)
     return replace(classified, returns_to=_returns_to(view))
 
 
@@ -705,7 +683,7 @@ def _returns_to(view: JobView) -> Counts | None:
     What it grew to was worth it by a forecast that it no longer has: it is not known what the other
     jobs wait for. Below its user's counts it does not shrink without one."""
     own, now = view.history.user_counts, view.job.counts
-    if own is None or _why_cooling(view) is not None:
+    if own is None or view.cooling:
         return None
     fewer = view.job.bounds.clamp(Counts(min(own.ps, now.ps), min(own.workers, now.workers)))
     is_less = fewer.ps <= now.ps and fewer.workers <= now.workers and fewer != now
@@ -715,13 +693,13 @@ def _returns_to(view: JobView) -> Counts | None:
 _PROFILED: Final = "being profiled at these counts"
 
 
-def _profiling(view: JobView) -> Classified | None:
+def _profiling(view: JobView) -> JobView | None:
     if view.history.profiling_since is None or view.lends:
         return None
     return view.fixed(_PROFILED)
 
 
-def _in_time(view: JobView) -> Classified | None:
+def _in_time(view: JobView) -> JobView | None:
     """A job that meets its deadline at its own counts is not moved: a move can only endanger it."""
     if not view.running or view.job.counts != view.own:
         return None
@@ -738,7 +716,7 @@ def why_in_time(job: Job, forecast: Forecast | NotReady, at: float) -> NotReady 
     return NotReady(f"its deadline is met at its own {job.counts}")
 
 
-def _cooldown(view: JobView) -> Classified | None:
+def _cooldown(view: JobView) -> JobView | None:
     why = _why_cooling(view)
     # For a job that waits it shrinks all the same.
     return None if why is None or view.lends else view.fixed(why)
@@ -800,14 +778,23 @@ def _growth_limit(view: JobView) -> GrowthLimit | None:
 
 
 def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
-    """Return why it gives capacity back that nobody else may want; ``None`` where it keeps it."""
+    """Return why it gives capacity back that nobody else may want; ``None`` where it keeps it.
+
+    It loses less by that than a move has to gain: as little as what nobody is moved for."""
     assert not isinstance(view.forecast, NotReady)
-    lost = view.config.hysteresis_fraction * view.forecast.at(view.job.counts)
-    keeps = limit.within(view.job.bounds).allow(view.job.counts) or not limit.gives_back
-    if keeps or view.price_seconds > lost or _why_cooling(view) is not None:
+    times, now, least = limit.times, view.job.counts, view.config.hysteresis_fraction
+    keeps = times is None or limit.returning(view.job.bounds).allow(now)
+    if keeps or times is None or not view.config.takes_back or view.cooling:
         return None
-    faster = f"not {view.config.hysteresis_fraction:.0%} faster than with {limit.confirmed}"
-    return f"with its {view.job.counts} it is {faster}: it gives back what brings nothing"
+    price, age = view.price_seconds, view.age_seconds
+    gain = gain_at_ratio(view.forecast, now, (math.log(times), 0.0), price, age)
+    if gain <= -least or view.forecast.goal_met:
+        return None
+    return (
+        f"with its {now} it was measured to be not {least:.0%} faster than with {limit.confirmed}, "
+        f"and the return costs it less than {least:.0%} of what is left: it gives back what brings "
+        f"nothing"
+    )
 
 
 def _why_not_growing(view: JobView) -> str | None:
@@ -816,9 +803,9 @@ def _why_not_growing(view: JobView) -> str | None:
     return view.why_backing_off or too_often or _why_cooling(view)
 
 
-def _resizable(view: JobView) -> Classified:
+def _resizable(view: JobView) -> JobView:
     assert not isinstance(view.forecast, NotReady)
-    job, history = view.job, view.history
+    job = view.job
     forced, capped, reason = not job.bounds.allow(job.counts), False, ""
     if forced:
         reason = f"its bounds do not allow its {job.counts}"
@@ -830,7 +817,8 @@ def _resizable(view: JobView) -> Classified:
     if limit is not None:
         why_back = None if forced else _why_gives_back(view, limit)
         forced, reason = forced or why_back is not None, why_back or reason
-        bounded = replace(job, bounds=limit.within(job.bounds))
+        allowed = limit.within(job.bounds) if why_back is None else limit.returning(job.bounds)
+        bounded = replace(job, bounds=allowed)
     is_limited = not capped and bounded.bounds != job.bounds
     if view.forecast.is_expected:
         reason = "; ".join(part for part in (reason, _EXPECTED) if part)
@@ -839,13 +827,13 @@ def _resizable(view: JobView) -> Classified:
         bounded = replace(job, bounds=bounds)
     if not forced:
         bounded = replace(bounded, bounds=bounded.bounds.within(view.kept))
-    return Classified(
-        job,
-        Eligibility.RESIZABLE if view.running else Eligibility.WAITING,
-        job.counts,
-        reason,
-        bounded.bounds.minimum,
-        Candidate(
+    return replace(
+        view,
+        eligibility=Eligibility.RESIZABLE if view.running else Eligibility.WAITING,
+        counts=job.counts,
+        reason=reason,
+        minimum=bounded.bounds.minimum,
+        candidate=Candidate(
             bounded,
             view.forecast,
             running=view.running,
@@ -854,11 +842,5 @@ def _resizable(view: JobView) -> Classified:
         ),
         forced=forced,
         capped=capped,
-        cooling=_why_cooling(view) is not None,
-        placement_failures=history.placement_failures,
-        failed_counts=history.failed_counts,
-        price_seconds=view.price_seconds,
-        age_seconds=view.at - job.created_at,
-        own=view.own,
-        lends=view.lends,
+        starts_smaller=not view.running and view.own is not None,
     )

@@ -6,11 +6,12 @@ A forecast beyond the counts that were measured is a guess, and a log can say an
 2. It gets at most twice the confirmed PSs and workers, or as many as a profiling run may have where
    that is more: by doublings alone a small job would restart too often.
 3. Where it was measured at twice the confirmed counts and was no faster, it gets no more than that.
-   Where it runs at more than twice the confirmed counts and is no faster, it gives back.
+4. Where it runs at more than the confirmed counts and is no faster, it goes back to these, or to
+   between these and twice as many where it has more than that.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from optimus.jobs import CountBounds, Counts, Job
@@ -22,11 +23,14 @@ _REACH: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class GrowthLimit:
-    """``confirmed`` counts, and the ``most`` that the job may get; ``gives_back``: it has more."""
+    """``confirmed`` counts, and the ``most`` that the job may get.
+
+    ``times``: its speed is so many times that at the confirmed counts, where it has more than these
+    and was measured to be no faster; else ``None``."""
 
     confirmed: Counts
     most: Counts
-    gives_back: bool = False
+    times: float | None = None
 
     def __str__(self) -> str:
         return f"before it is measured to be faster with more than {self.confirmed}"
@@ -34,6 +38,12 @@ class GrowthLimit:
     def within(self, bounds: CountBounds) -> CountBounds:
         """The bounds of a job, and no more than this."""
         return bounds.below(self.most)
+
+    def returning(self, bounds: CountBounds) -> CountBounds:
+        """The bounds within which it gives back what brings nothing: never below the confirmed
+        counts, whatever a fitted speed says of fewer."""
+        least, within = bounds.clamp(self.confirmed), self.within(bounds)
+        return replace(within, min_ps=least.ps, min_workers=least.workers)
 
 
 class _Measured(NamedTuple):
@@ -56,8 +66,9 @@ class GrowthRule:
         """Return how far a job may grow; ``own`` are the counts that its user set, if known."""
         confirmed, no_faster = self._confirmed(job, own or job.counts, progress)
         twice = twice_as_many(confirmed, job.bounds)
-        if job.counts in no_faster and not _is_within(job.counts, twice):
-            return GrowthLimit(confirmed, twice, gives_back=True)
+        if job.counts in no_faster and _is_within(confirmed, job.counts):
+            is_within = _is_within(job.counts, twice)
+            return GrowthLimit(confirmed, confirmed if is_within else twice, no_faster[job.counts])
         is_slower = any(_is_within(_bounded(twice, job), each) for each in no_faster)
         # Without PSs the next server makes the exchange many times dearer: one doubling at a time.
         few = 0 if is_slower or job.bounds.shares else self.few
@@ -66,9 +77,10 @@ class GrowthRule:
 
     def _confirmed(
         self, job: Job, own: Counts, progress: TrainingProgress
-    ) -> tuple[Counts, list[Counts]]:
-        """The confirmed counts, and larger ones than its own at which it was no faster."""
-        confirmed, no_faster, best = own, list[Counts](), dict[str, float]()
+    ) -> tuple[Counts, dict[Counts, float]]:
+        """The confirmed counts, and larger ones than its own at which it was no faster, with how
+        many times as fast it was there."""
+        confirmed, no_faster, best = own, dict[Counts, float](), dict[str, float]()
         for each in sorted(_measured(job, progress), key=_size):
             known = best.get(each.kind)
             if _is_within(each.counts, own):
@@ -79,7 +91,7 @@ class GrowthRule:
                     confirmed = Counts(*map(max, confirmed, each.counts))
                 best[each.kind] = each.rate
             else:
-                no_faster.append(each.counts)
+                no_faster[each.counts] = each.rate / known
         return confirmed, no_faster
 
 

@@ -29,7 +29,6 @@ from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.interval.classify import (
     Action,
-    Classified,
     Decision,
     Eligibility,
     IntervalConfig,
@@ -40,8 +39,8 @@ from optimus.interval.classify import (
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
 from optimus.interval.node_kinds import OnFastestKind, UsualFactors, measured_factors
 from optimus.interval.profiling import decide_after_profiling
-from optimus.interval.settle import as_decided, weigh_restarts
-from optimus.interval.settle.undecided import Settled, Undecided
+from optimus.interval.settle.settlement import Settlement, settle
+from optimus.interval.settle.undecided import Undecided
 from optimus.jobs import Job
 from optimus.models.forecast import Forecast
 from optimus.placement.first_kind import NO_ORDERS
@@ -133,20 +132,19 @@ def _plan(
         plan.rule = OnFastestKind.of(plan, label, factors, usual, views)
         orders = usual.orders(label, inputs.kind_orders, factors, views)
     # 2. Classify, ask, fit and settle
-    settle = weigh_restarts.settle if policy.traits.weighs_restarts else as_decided.settle
     settled = settle(Undecided(inputs, policy, config, views, plan))
     # 3. After profiling
     decisions = [
-        (view, replace(_decision(job, settled, plan), turn_at=_turn_at(view, settled, inputs)))
-        for view, job in zip(views, settled.jobs, strict=True)
-        if view.job.goal is not None
+        (job, replace(_decision(job, settled, plan), turn_at=_turn_at(job, settled, inputs)))
+        for job in settled.jobs
+        if job.job.goal is not None
     ]
     # A return keeps the position of the decision that it replaces.
     decisions.sort(key=lambda each: (_ORDER[each[1].action], each[1].uid))
     capacity = cache(lambda: schedulable_capacity(plan.nodes))
     decided = tuple(
-        _with_deadline(decide_after_profiling(view, decision), view, capacity)
-        for view, decision in decisions
+        _with_deadline(decide_after_profiling(job, decision), job, capacity)
+        for job, decision in decisions
     )
     at = inputs.snapshot.at
     return IntervalPlan(
@@ -258,7 +256,7 @@ def _with_deadline(
     return replace(decision, deadline=replace(found, provisional=provisional))
 
 
-def _turn_at(view: JobView, settled: Settled, inputs: IntervalInput) -> float | None:
+def _turn_at(view: JobView, settled: Settlement, inputs: IntervalInput) -> float | None:
     """When a job that waits for its turn may expect it: it has waited since its last one for the
     time that others get, and one that is late comes in the next round."""
     answer, seconds = settled.answer.get(view.job.uid), inputs.round_seconds
@@ -269,7 +267,7 @@ def _turn_at(view: JobView, settled: Settled, inputs: IntervalInput) -> float | 
     return max(waits_since + wait_seconds, inputs.snapshot.at + seconds)
 
 
-def _decision(job: Classified, settled: Settled, plan: CapacityPlan) -> Decision:
+def _decision(job: JobView, settled: Settlement, plan: CapacityPlan) -> Decision:
     of, answer = job.job, settled.answer.get(job.job.uid)
     counts = settled.counts.get(of.uid, of.counts)
     now = job.seconds(of.counts)

@@ -14,7 +14,7 @@ from typing import Self
 
 from optimus.allocation import AllocationProblem
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Classified, Eligibility, IntervalConfig
+from optimus.interval.classify import Eligibility, IntervalConfig, JobView
 from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from optimus.nodes import Node, refusal
 from optimus.placement.capacity import Vector
@@ -27,7 +27,7 @@ class Pool:
     """Nodes and the jobs that compete for them; no other job that competes may go there."""
 
     nodes: list[Node] = field(default_factory=list)
-    jobs: list[Classified] = field(default_factory=list)
+    jobs: list[JobView] = field(default_factory=list)
 
     @property
     def capacity(self) -> Resources:
@@ -77,17 +77,17 @@ class Share:
 
     pool: Pool
     problem: AllocationProblem
-    placed: Sequence[Classified]
-    admitted: Sequence[Classified]
-    rejected: Sequence[tuple[Classified, str]]
-    starting: Sequence[Classified]
+    placed: Sequence[JobView]
+    admitted: Sequence[JobView]
+    rejected: Sequence[tuple[JobView, str]]
+    starting: Sequence[JobView]
 
-    def by_size(self, allocated: Mapping[str, Counts], *, sign: int = 1) -> list[Classified]:
+    def by_size(self, allocated: Mapping[str, Counts], *, sign: int = 1) -> list[JobView]:
         """The starting jobs, those of the highest priority first, among equals the smallest, or,
         with the sign -1, the largest."""
         capacity = self.problem.capacity
 
-        def key(each: Classified) -> tuple[int, float, str]:
+        def key(each: JobView) -> tuple[int, float, str]:
             job = each.job
             demand = job.demand(allocated.get(job.uid, each.minimum))
             return -job.priority, sign * demand.dominant(capacity)[1], job.uid
@@ -95,8 +95,13 @@ class Share:
         return sorted(self.starting, key=key)
 
 
-def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float) -> Share:
-    """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``."""
+def share_pool(
+    pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float, *, reserves: bool = True
+) -> Share:
+    """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``.
+
+    Where nothing is reserved for running jobs (``reserves``), as all counts are decided anew, a
+    waiting job without a forecast gets its minimum, and how free capacity lies is not told."""
     capacity = pool.capacity
     pool.jobs = [_startable(each, capacity) for each in pool.jobs]
     waiting = [each for each in pool.jobs if each.eligibility is Eligibility.WAITING]
@@ -104,25 +109,26 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     queue = in_queue_order(
         [each for each in waiting if each.candidate is None], capacity, config, at
     )
-    placed = [each for each in queue if plan.move(each.job, each.counts) is None]
+    placed = [each for each in queue if reserves and plan.move(each.job, each.counts) is None]
     candidates = tuple(each.candidate for each in pool.jobs if each.candidate is not None)
     running = [each for each in candidates if each.running]
     holders = [each.job.uid for each in running]
     available, servers = pool.available(plan, holders)
-    spare = available - total(each.job.demand(each.job.bounds.minimum) for each in running)
+    reserved = running if reserves else []
+    spare = available - total(each.job.demand(each.job.bounds.minimum) for each in reserved)
     returnable = total(
         plan.usage(each.job.uid) - each.job.demand(each.returns_to)
         for each in pool.jobs
-        if each.returns_to is not None
+        if reserves and each.returns_to is not None
     )
     quotas = plan.quotas.copy()
     for candidate in candidates:
         quotas.release(candidate.job.uid)
-        if candidate.running:
+        if reserves and candidate.running:
             quotas.charge(candidate.job.uid, candidate.job.bounds.minimum)
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
     asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
-    admitted, rejected = list[Classified](), list[tuple[Classified, str]]()
+    admitted, rejected = list[JobView](), list[tuple[JobView, str]]()
     for each in asked:
         demand = each.job.demand(each.minimum) - plan.usage(each.job.uid)
         beyond = quotas.refusal(each.job.uid, each.minimum)
@@ -134,18 +140,18 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
             quotas.charge(each.job.uid, each.minimum)
             admitted.append(each)
         else:
-            rejected.append((each, beyond or _why_rejected(each, demand, spare)))
+            rejected.append((each, beyond or _why_rejected(each, demand, spare, reserves)))
     for candidate in candidates:
         quotas.release(candidate.job.uid)
-    problem = AllocationProblem(available, capacity, candidates, servers, quotas=quotas.remaining())
+    lies = servers if reserves else None
+    problem = AllocationProblem(available, capacity, candidates, lies, quotas=quotas.remaining())
     return Share(pool, problem, placed, admitted, rejected, starting)
 
 
-def _startable(job: Classified, capacity: Resources) -> Classified:
+def _startable(job: JobView, capacity: Resources) -> JobView:
     """The job; one that waits for its own counts starts with fewer where no nodes could ever hold
     these."""
-    waits = job.eligibility is Eligibility.WAITING and job.own is not None
-    if not waits or job.job.demand(job.minimum).fits_in(capacity):
+    if not job.starts_smaller or job.job.demand(job.minimum).fits_in(capacity):
         return job
     bounds, candidate = job.job.bounds, job.candidate
     if candidate is not None:
@@ -155,12 +161,12 @@ def _startable(job: Classified, capacity: Resources) -> Classified:
 
 
 def in_queue_order(
-    jobs: Iterable[Classified], capacity: Resources, config: IntervalConfig, at: float
-) -> list[Classified]:
+    jobs: Iterable[JobView], capacity: Resources, config: IntervalConfig, at: float
+) -> list[JobView]:
     """Waiting jobs in the order in which the extender would bind their pods."""
     limit = config.waiting_age_limit_seconds
 
-    def key(each: Classified) -> OrderKey:
+    def key(each: JobView) -> OrderKey:
         job = each.job
         demand, priority = job.demand(each.minimum), job.priority
         gang = WaitingGang(job.uid, demand, job.created_at, priority=priority)
@@ -169,17 +175,17 @@ def in_queue_order(
     return sorted(jobs, key=key)
 
 
-def _why_rejected(each: Classified, demand: Resources, spare: Resources) -> str:
-    even_so = "do not fit even with every job that may be resized now at its minimum"
-    return f"{each.minimum} {even_so}: too little {', '.join(demand.lacking_in(spare))}"
+def _why_rejected(each: JobView, demand: Resources, spare: Resources, reserves: bool) -> str:
+    even_so = " even with every job that may be resized now at its minimum" if reserves else ""
+    return f"{each.minimum} do not fit{even_so}: too little {', '.join(demand.lacking_in(spare))}"
 
 
 _Constraints = frozenset[NodeConstraints]
 
 
-def pools_of(jobs: Iterable[Classified], nodes: Sequence[Node]) -> Iterator[Pool]:
+def pools_of(jobs: Iterable[JobView], nodes: Sequence[Node]) -> Iterator[Pool]:
     """The pools of the jobs whose counts are to be decided, in the order of their first jobs."""
-    grouped: dict[_Constraints, list[Classified]] = {}
+    grouped: dict[_Constraints, list[JobView]] = {}
     known: dict[tuple[int, ...], _Constraints] = {}
     for each in jobs:
         if _competes(each):
@@ -208,7 +214,7 @@ def pools_of(jobs: Iterable[Classified], nodes: Sequence[Node]) -> Iterator[Pool
     yield from pools.values()
 
 
-def _competes(each: Classified) -> bool:
+def _competes(each: JobView) -> bool:
     waits = each.candidate is not None or each.eligibility is Eligibility.WAITING
     return waits or each.forced or each.returns_to is not None
 

@@ -138,15 +138,15 @@ def expected_gain(
     return _gain(_work_left(forecast, now), ratios, price_seconds, age_seconds, loan)
 
 
-def gain_elsewhere(
+def gain_at_ratio(
     forecast: Forecast,
     counts: Counts,
     log_ratio: tuple[float, float],
     price_seconds: float,
     age_seconds: float,
 ) -> float:
-    """The same of a move to other nodes at the same counts; ``log_ratio`` is the mean and the
-    standard deviation of the logarithm of the time there to the time here."""
+    """The same of a move for good whose effect is known otherwise; ``log_ratio`` is the mean and
+    the standard deviation of the logarithm of the time there to the time here."""
     if not 0 < forecast.at(counts) < math.inf:
         return 0.0
     mean, spread = log_ratio

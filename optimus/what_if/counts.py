@@ -11,7 +11,6 @@ from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import Claim, QuotaRefusal, headroom
 from optimus.interval.classify import (
-    Classified,
     Eligibility,
     JobView,
     classify,
@@ -182,7 +181,7 @@ def _why_not_moved(
     return too_little_text(job_class, counts, gain, least)
 
 
-def _why_kept(job_class: Classified, counts: Counts) -> str:
+def _why_kept(job_class: JobView, counts: Counts) -> str:
     """Return why an interval does not let the job go to these counts, whatever that saves."""
     if job_class.eligibility is not Eligibility.RESIZABLE:
         return job_class.reason

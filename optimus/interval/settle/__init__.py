@@ -1,1 +1,1 @@
-"""Turns a policy's answer into decisions: one module for each way, chosen by its traits."""
+"""Turns a policy's answer into decisions (``settlement``)."""

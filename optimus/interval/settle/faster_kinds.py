@@ -7,32 +7,24 @@ than its restart; the one that saves most by the objective goes first.
 import math
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Self
 
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Classified, Eligibility
+from optimus.interval.classify import Eligibility, JobView
 from optimus.interval.node_kinds import SPREAD, LogFactors, OnFastestKind, SpeedByKind
 from optimus.interval.settle.undecided import Undecided
-from optimus.interval.worth import gain_elsewhere
+from optimus.interval.worth import gain_at_ratio
 from optimus.jobs import Binding
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import SpeedModel
 from optimus.placement.first_kind import has_fixed_counts
 
 
-class Move(NamedTuple):
-    """A job that goes to nodes of another kind at its own counts."""
-
-    job: Classified
-    kind: str
-    reason: str
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Movable:
     """A job whose counts are fixed."""
 
-    job: Classified
+    job: JobView
     here: str
     """The slowest kind of its workers' nodes."""
     expected: LogFactors
@@ -42,7 +34,7 @@ class _Movable:
     """Standard deviation of the logarithm of the ratio of its speeds on two kinds."""
 
     @classmethod
-    def of(cls, job: Classified, rule: OnFastestKind, plan: CapacityPlan) -> Self | None:
+    def of(cls, job: JobView, rule: OnFastestKind, plan: CapacityPlan) -> Self | None:
         """``None`` where it is not to be moved, or nothing is known of the kinds that it is on."""
         of, candidate = job.job, job.candidate
         if candidate is None or job.eligibility is not Eligibility.RESIZABLE:
@@ -75,11 +67,11 @@ class _Movable:
         then = seconds * math.exp(self.log_ratio(kind)) + self.job.price_seconds
         return self.job.cost(seconds) - self.job.cost(then)
 
-    def move_to(self, kind: str) -> Move:
-        """The move, with its reason."""
+    def why(self, kind: str) -> str:
+        """Return why it goes there."""
         times = math.exp(-self.log_ratio(kind))
         why = f"where it is expected to be {times:.1f} times as fast as on {self.here}"
-        return Move(self.job, kind, f"its workers on nodes of the kind {kind}, {why}")
+        return f"its workers on nodes of the kind {kind}, {why}"
 
     def pays(self, kind: str, least: float) -> bool:
         """Return whether it is faster there, and by enough."""
@@ -87,11 +79,13 @@ class _Movable:
         if ratio[0] >= 0:
             return False
         counts, price = job.job.counts, job.price_seconds
-        return gain_elsewhere(self.forecast, counts, ratio, price, job.age_seconds) > least
+        return gain_at_ratio(self.forecast, counts, ratio, price, job.age_seconds) > least
 
 
-def moves_to_faster_kinds(undecided: Undecided, jobs: Iterable[Classified]) -> Iterator[Move]:
-    """The moves that are made, each on the plan; no job is moved twice."""
+def moves_to_faster_kinds(
+    undecided: Undecided, jobs: Iterable[JobView]
+) -> Iterator[tuple[str, str, str]]:
+    """The moves that are made, each on the plan: UID, kind and reason; no job is moved twice."""
     plan, config = undecided.plan, undecided.config
     if not isinstance(plan.rule, OnFastestKind):
         return
@@ -113,6 +107,6 @@ def moves_to_faster_kinds(undecided: Undecided, jobs: Iterable[Classified]) -> I
             continue
         if plan.move(job.bound_to(Binding(label, kind)), job.counts) is None:
             moved.add(each.uid)
-            yield each.move_to(kind)
+            yield each.uid, kind, each.why(kind)
         else:
             refused.add(shape)

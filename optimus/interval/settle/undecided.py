@@ -1,9 +1,8 @@
-"""One interval before and after it is decided, and the question that its policy is asked."""
+"""An interval before it is decided, and the question that its policy is asked."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 
 from optimus.allocation import AllocationProblem, ClusterProblem, Policy, PolicyMemory
 from optimus.allocation.policy import (
@@ -17,8 +16,6 @@ from optimus.allocation.policy import (
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.interval.classify import (
-    Action,
-    Classified,
     Eligibility,
     IntervalConfig,
     JobView,
@@ -26,8 +23,6 @@ from optimus.interval.classify import (
 from optimus.interval.inputs import IntervalInput
 from optimus.interval.node_kinds import SpeedByKind
 from optimus.interval.share import Pool
-from optimus.interval.worth import FOR_EVER, Loan
-from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 
@@ -79,24 +74,7 @@ class Undecided:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """An interval once it is decided: counts and reasons by job UID.
-
-    A job without counts keeps its own. ``actions`` are those that the counts do not tell;
-    ``kinds`` are the kinds of nodes that jobs are bound to."""
-
-    jobs: Sequence[Classified]
-    counts: Mapping[str, Counts]
-    reasons: Mapping[str, str]
-    answer: ClusterAllocation
-    memory: PolicyMemory
-    actions: Mapping[str, Action] = field(default_factory=lambda: MappingProxyType({}))
-    kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    loan: Loan = FOR_EVER
-
-
-def charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:
+def charge_fixed(jobs: Sequence[JobView], plan: CapacityPlan) -> None:
     """Jobs in a rescale take the capacity of their target; suspended jobs release theirs."""
     for each in jobs:
         if each.rescaling:

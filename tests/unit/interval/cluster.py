@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimus.allocation import per_pool
+from optimus.allocation import NO_HISTORY, per_pool
 from optimus.errors import NotReady
-from optimus.interval import Strategies
+from optimus.interval import IntervalConfig, Strategies
+from optimus.interval.classify import Eligibility, JobView
 from optimus.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, Role, TargetLoss
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
-from optimus.progress.types import TrainingProgress
+from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
 
@@ -98,3 +99,10 @@ def bind(job: Job, where: Sequence[str]) -> list[BoundPod]:
 
 def strategies(known: dict[str, Forecast]) -> Strategies:
     return Strategies(per_pool(OptimusPolicy()), Theorem1(), KnownForecasts(known))
+
+
+def classified(job: Job, eligibility: Eligibility, minimum: Counts, **settings: object) -> JobView:
+    """A job of which nothing is known, as the rules may classify it."""
+    view = JobView(job, True, NotReady(""), NO_HISTORY, NOTHING, IntervalConfig(), 0.0)
+    given = {"eligibility": eligibility, "counts": job.counts, "minimum": minimum, **settings}
+    return replace(view, **given)  # type: ignore[arg-type]  # settings of a test, of any type

@@ -11,7 +11,7 @@ from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 from tests.cases import cases
 from tests.unit.interval.cases import AT
-from tests.unit.interval.cluster import bind, job, nodes, steps, strategies
+from tests.unit.interval.cluster import Sync, bind, job, nodes, steps, strategies
 
 RULE = GrowthRule(few=8, least_gain_fraction=0.05)
 OWN = Counts(1, 1)
@@ -33,7 +33,8 @@ def measured(*speeds: tuple[int, int, float], kind: str = "") -> TrainingProgres
         "twice what is faster": ((8, 8), [(1, 1, 1.0), (8, 8, 4.0)], (16, 16), False),
         "no faster with more": ((1, 1), [(1, 1, 1.0), (8, 8, 1.0)], (2, 2), False),
         "faster by noise alone": ((8, 8), [(1, 1, 1.0), (8, 8, 1.03)], (2, 2), True),
-        "it may keep twice": ((2, 2), [(1, 1, 1.0), (2, 2, 1.0)], (2, 2), False),
+        "no faster with twice as many": ((2, 2), [(1, 1, 1.0), (2, 2, 1.0)], (1, 1), True),
+        "only some are fewer": ((1, 4), [(1, 1, 1.0), (2, 2, 2.0), (1, 4, 2.0)], (8, 8), False),
         "no faster with more workers": ((1, 200), [(1, 1, 1.0), (1, 200, 1.0)], (2, 2), True),
         "a slow run with other parts says nothing of both": (
             (2, 2),
@@ -41,11 +42,11 @@ def measured(*speeds: tuple[int, int, float], kind: str = "") -> TrainingProgres
             (8, 8),
             False,
         ),
-        "twice what was faster is kept": (
+        "no faster with twice what was faster": (
             (16, 16),
             [(1, 1, 1.0), (8, 8, 4.0), (16, 16, 4.0)],
-            (16, 16),
-            False,
+            (8, 8),
+            True,
         ),
         "measured late for the first time": (
             (40, 40),
@@ -63,7 +64,7 @@ def test_the_limit_follows_what_was_measured(
     gives_back: bool,
 ) -> None:
     found = RULE.limit(job("a", at), OWN, measured(*speeds))
-    assert (found.most, found.gives_back) == (Counts(*most), gives_back)
+    assert (found.most, found.times is not None) == (Counts(*most), gives_back)
 
 
 def test_its_users_counts_are_confirmed() -> None:
@@ -95,30 +96,52 @@ def test_without_a_learning_rate_that_follows_more_sync_workers_refute_themselve
 def test_kinds_of_nodes_are_not_compared() -> None:
     fast, slow = measured((1, 1, 2.0), kind="new"), measured((4, 4, 1.5), kind="old")
     both = replace(NOTHING, samples=(*fast.samples, *slow.samples))
-    assert not RULE.limit(job("a", (4, 4)), OWN, both).gives_back
+    assert RULE.limit(job("a", (4, 4)), OWN, both).times is None
 
 
 @cases(
-    ("remaining", "bounds", "action"),
+    ("counts", "speeds", "seconds", "bounds", "back"),
     {
-        "it gives back": (1e5, CountBounds(), Action.SHRINK),
-        "not at the price of a restart": (10.0, CountBounds(), Action.KEEP),
-        "not below its minimum": (1e5, CountBounds(8, None, 8, None), Action.KEEP),
+        "it gives back": ((8, 8), [1.0, 1.0, 1.0], 1e5, CountBounds(), (1, 1)),
+        "to where it is as fast": ((2, 2), [3.12, 3.12], 1e5, CountBounds(), (1, 1)),
+        "not to where only the fit is as fast": (
+            (8, 8),
+            [1.0, 2.0, 2.0],
+            1e5,
+            CountBounds(),
+            (2, 2),
+        ),
+        "not what is of use": ((2, 2), [3.12, 3.4], 1e5, CountBounds(), None),
+        "not at the price of a restart": ((2, 2), [3.12, 3.12], 1e3, CountBounds(), None),
+        "not where both together are dear": ((2, 2), [3.0, 3.12], 3e3, CountBounds(), None),
+        "not below its minimum": (
+            (8, 8),
+            [1.0, 1.0, 1.0],
+            1e5,
+            CountBounds(8, None, 8, None),
+            None,
+        ),
     },
 )
-def test_a_job_that_is_no_faster_gives_back_although_nobody_waits(
-    remaining: float, bounds: CountBounds, action: Action
+def test_a_move_that_proved_useless_is_taken_back_while_nobody_waits(
+    counts: tuple[int, int],
+    speeds: list[float],
+    seconds: float,
+    bounds: CountBounds,
+    back: tuple[int, int] | None,
 ) -> None:
-    wide = job("a", (8, 8), bounds=bounds)
-    snapshot = ClusterSnapshot.of(AT, [wide], nodes(2, 16), bind(wide, ["node-00"] * 16))
-    progress = {wide.uid: measured((1, 1, 1.0), (2, 2, 1.0), (8, 8, 1.0))}
-    inputs = IntervalInput(snapshot, progress, {wide.uid: JobHistory(user_counts=OWN)})
-    config = IntervalConfig()
-    (decision,) = plan_interval("i1", inputs, strategies({"a": steps(remaining)}), config).decisions
-    assert decision.action is action
-    if action is Action.SHRINK:
-        assert max(decision.counts) <= 2
-    assert ("it is not 5% faster than with 1 PS" in decision.reason) is (action is Action.SHRINK)
+    at = [Counts(1, 1), Counts(2, 2), Counts(8, 8)]
+    known = measured(*((*each, speed) for each, speed in zip(at, speeds, strict=False)))
+    wide, idle = job("a", counts, bounds=bounds), Sync(work=0.0, link=0.0, overhead=0.0, fixed=1.0)
+    snapshot = ClusterSnapshot.of(AT, [wide], nodes(2, 16), bind(wide, ["node-00"] * sum(counts)))
+    inputs = IntervalInput(snapshot, {wide.uid: known}, {wide.uid: JobHistory(user_counts=OWN)})
+    by_fit = strategies({"a": steps(seconds, idle)})
+    (decision,) = plan_interval("i1", inputs, by_fit, IntervalConfig()).decisions
+    assert decision.counts == Counts(*(back or counts))
+    assert ("it gives back what brings nothing" in decision.reason) is (back is not None)
+    off = IntervalConfig(takes_back=False)
+    (decision,) = plan_interval("i1", inputs, by_fit, off).decisions
+    assert decision.action is Action.KEEP
 
 
 def test_the_reason_names_the_limit() -> None:

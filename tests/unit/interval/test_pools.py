@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.interval import Action
-from optimus.interval.classify import Classified, Eligibility
+from optimus.interval.classify import Eligibility
 from optimus.interval.share import pools_of
 from optimus.jobs import Job, NodeConstraints, ReplicaSpec, Requirement, Toleration
 from optimus.nodes import Node, Taint, refusal
 from tests.cases import cases
 from tests.unit.interval.cases import ON_NODE_00, Case
 from tests.unit.interval.cluster import TASK, job, nodes, steps
+from tests.unit.interval.cluster import classified as as_classified
 
 TAINT = Taint("gpu", "yes")
 TOLERATES = NodeConstraints(tolerations=(Toleration("gpu", "Exists"),))
@@ -113,9 +114,7 @@ def test_jobs_share_a_pool_if_a_chain_of_nodes_connects_them(
     """Oracle: the transitive closure of 'some node admits both jobs'."""
     cluster = [replace(node, name=f"node-{index:02}") for index, node in enumerate(found)]
     jobs = [constrained(job(str(index)), each) for index, each in enumerate(constraints)]
-    classified = [
-        Classified(each, Eligibility.WAITING, each.counts, "", each.counts) for each in jobs
-    ]
+    classified = [as_classified(each, Eligibility.WAITING, each.counts) for each in jobs]
     admitted = [
         {node.name for node in cluster if refusal(node, each.worker.constraints) is None}
         for each in jobs

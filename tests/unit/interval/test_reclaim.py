@@ -1,5 +1,6 @@
 """Reclaiming capacity finds the donors that a search from scratch finds, in fewer attempts."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -7,46 +8,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.allocation import Candidate, Grant
-from optimus.interval import IntervalConfig
+from optimus.allocation import Candidate, Grant, per_pool
+from optimus.interval import IntervalConfig, IntervalInput
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.settle.weigh_restarts import (
-    Limits,
-    Reclaim,
-    Reclaimed,
-    Settlement,
-    _is_donor,
-    _trims,
-)
+from optimus.interval.classify import Eligibility, JobView
+from optimus.interval.settle.reclaim import Limits, Reclaim, Reclaimed, is_donor
+from optimus.interval.settle.settlement import Settlement, _trims
+from optimus.interval.settle.undecided import Undecided
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
+from optimus.policies.optimus import OptimusPolicy
 from optimus.snapshot import ClusterSnapshot
 from tests.cases import cases
 from tests.unit.interval.cases import AT
-from tests.unit.interval.cluster import Sync, bind, job, nodes, steps
+from tests.unit.interval.cluster import Sync, bind, classified, job, nodes, steps
 
 LEAST = Counts(1, 1)
 
 
-def full_node(workers: list[int], free: int) -> tuple[CapacityPlan, list[Classified]]:
+def full_node(workers: list[int], free: int) -> tuple[CapacityPlan, list[JobView]]:
     """Jobs of one PS each that fill a node up to ``free`` cores."""
     jobs = [job(f"j{index}", (1, count)) for index, count in enumerate(workers)]
     cluster = nodes(1, sum(workers) + len(workers) + free)
     pods = [pod for each in jobs for pod in bind(each, ["node-00"] * sum(each.counts))]
     plan = CapacityPlan.of(ClusterSnapshot.of(AT, jobs, cluster, pods), Theorem1())
-    return plan, [Classified(each, Eligibility.RESIZABLE, each.counts, "", LEAST) for each in jobs]
+    return plan, [classified(each, Eligibility.RESIZABLE, LEAST) for each in jobs]
 
 
-def reclaim_from(donors: list[Classified], cost: float = 1.0, attempts: int = 1000) -> Reclaim:
+def reclaim_from(donors: list[JobView], cost: float = 1.0, attempts: int = 1000) -> Reclaim:
     allocated = {each.job.uid: LEAST for each in donors}
     return Reclaim(tuple((each, cost) for each in donors), allocated, {}, attempts)
 
 
 def donors_by_exhaustive_search(
-    plan: CapacityPlan, donors: list[Classified], wanted: Job, max_cost: float
-) -> list[Classified] | None:
-    trial, shrunk = plan.copy(), list[Classified]()
+    plan: CapacityPlan, donors: list[JobView], wanted: Job, max_cost: float
+) -> list[JobView] | None:
+    trial, shrunk = plan.copy(), list[JobView]()
     for donor in donors:
         max_cost -= 1.0
         if max_cost <= 0:
@@ -86,7 +83,7 @@ def test_finds_the_donors_that_an_exhaustive_search_finds(
         assert isinstance(found, Reclaimed)
         assert [each for each, _ in found.donors] == expected
         plan.adopt(found.plan)
-        for each in [*expected, Classified(new, Eligibility.WAITING, new.counts, "", LEAST)]:
+        for each in [*expected, classified(new, Eligibility.WAITING, LEAST)]:
             decided[each.job.uid] = LEAST if each in left else new.counts
             reclaim.moved(each, decided[each.job.uid])
         left = left[len(expected) :]
@@ -118,7 +115,7 @@ def test_a_job_that_may_not_grow_again_shrinks_after_all_others() -> None:
     plan, jobs = full_node([3, 3], 1)
     worn, other = replace(jobs[0], capped=True), jobs[1]
     allocation = {each.job.uid: Grant(LEAST) for each in jobs}
-    settlement = Settlement.of(plan, IntervalConfig(), allocation, [worn, other])
+    settlement = settled(plan, allocation, [worn, other])
     new, large = job("new", (1, 1)), job("large", (2, 3))
     found = settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits())
     assert isinstance(found, Reclaimed)
@@ -133,8 +130,8 @@ def test_a_job_that_may_not_grow_again_shrinks_for_no_growth_of_another() -> Non
     worn, other = replace(jobs[0], capped=True), jobs[1]
     allocation, new = {each.job.uid: Grant(LEAST) for each in jobs}, job("new", (1, 2))
 
-    def reclaimed(donors: list[Classified], max_cost: float) -> Reclaimed | str:
-        settlement = Settlement.of(plan, IntervalConfig(), allocation, donors)
+    def reclaimed(donors: list[JobView], max_cost: float) -> Reclaimed | str:
+        settlement = settled(plan, allocation, donors)
         return settlement.reclaim.find(
             plan, lambda trial: trial.move(new, new.counts), Limits(max_cost)
         )
@@ -143,11 +140,18 @@ def test_a_job_that_may_not_grow_again_shrinks_for_no_growth_of_another() -> Non
     assert isinstance(reclaimed([other], 1e9), Reclaimed)
 
 
-def classified(counts: tuple[int, int]) -> Classified:
+def settled(plan: CapacityPlan, answer: Mapping[str, Grant], donors: list[JobView]) -> Settlement:
+    """Nothing is decided yet."""
+    inputs, policy = IntervalInput(ClusterSnapshot.of(AT, [], [], [])), per_pool(OptimusPolicy())
+    undecided = Undecided(inputs, policy, IntervalConfig(), donors, plan)
+    return Settlement.of(undecided, plan, answer, donors)
+
+
+def fast_with_ps(counts: tuple[int, int]) -> JobView:
     """A job that runs, and is fast with many PSs."""
     own, forecast = job("a", counts), steps(1000, Sync(work=40.0, link=3.0))
     candidate = Candidate(own, forecast, running=True)
-    return Classified(own, Eligibility.RESIZABLE, own.counts, "", LEAST, candidate)
+    return classified(own, Eligibility.RESIZABLE, LEAST, candidate=candidate)
 
 
 @cases(
@@ -164,7 +168,7 @@ def classified(counts: tuple[int, int]) -> Classified:
 def test_what_a_job_would_change_to_is_given_to_others(
     wanted: tuple[int, int], gives: bool
 ) -> None:
-    assert _is_donor(classified((1, 7)), Counts(*wanted)) is gives
+    assert is_donor(fast_with_ps((1, 7)), Counts(*wanted)) is gives
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_what_a_job_would_change_to_is_given_to_others(
 def test_counts_are_trimmed_one_task_at_a_time(
     start: tuple[int, int], end: tuple[int, int]
 ) -> None:
-    way = [Counts(*start), *_trims(classified(start), Counts(*start), Counts(*end)), Counts(*end)]
+    way = [Counts(*start), *_trims(fast_with_ps(start), Counts(*start), Counts(*end)), Counts(*end)]
     steps_taken = [
         (abs(after.ps - before.ps), abs(after.workers - before.workers))
         for before, after in pairwise(way)
