@@ -14,7 +14,7 @@ from optimus.models import Matrix, Vector
 _LEAST_FALL: Final = 1e-10
 """Cosine of a column and the error: less is the rounding of a column that others add up to."""
 _EQUAL: Final = 1 - 1e-9
-"""Equal columns differ by rounding: the first of them enters, on every machine."""
+"""Equal columns differ by rounding: the last of them enters, on every machine."""
 _TINY: Final = 1e-300
 _ROUNDS: Final = 10
 """For each column, at most; a few are usual."""
@@ -33,8 +33,8 @@ def nnls(columns: Matrix, target: Vector) -> Matrix:
         most = falls.max(axis=1, keepdims=True)
         if (most <= least).all():
             break
-        first = (falls >= most * _EQUAL).argmax(axis=1)[:, np.newaxis]
-        entered |= (np.arange(terms) == first) & (most > least)
+        last = np.where(falls >= most * _EQUAL, np.arange(terms), 0).max(axis=1, keepdims=True)
+        entered |= (np.arange(terms) == last) & (most > least)
         found, entered = _advanced(gram, along, found, entered)
     # One step of refinement, as products of columns have the square of their condition.
     error = np.einsum("sn,snk->sk", target - _times(columns, found), columns)

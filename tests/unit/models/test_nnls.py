@@ -28,8 +28,8 @@ def test_the_error_is_as_small_as_that_of_scipy(
             assert found == pytest.approx(best, rel=1e-6, abs=1e-6)
 
 
-def test_of_equal_columns_the_first_is_taken() -> None:
+def test_of_equal_columns_the_last_is_taken() -> None:
     column = np.array([[1.0], [2.0], [3.0]])
     columns = np.hstack([column, 3 * column]) / np.linalg.norm(column) / np.array([1.0, 3.0])
     (found,) = nnls(columns[np.newaxis], np.array([1.0, 2.0, 3.0]))
-    assert found == pytest.approx([np.sqrt(14), 0.0])
+    assert found == pytest.approx([0.0, np.sqrt(14)])
