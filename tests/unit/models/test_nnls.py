@@ -24,7 +24,7 @@ def test_the_error_is_as_small_as_that_of_scipy(
         best, error = of_scipy(each, target)
         assert (found >= 0).all()
         assert np.linalg.norm(each @ found - target) == pytest.approx(error, rel=1e-7, abs=1e-9)
-        if np.linalg.cond(each) < 1e4:
+        if size[0] >= size[1] and np.linalg.cond(each) < 1e4:
             assert found == pytest.approx(best, rel=1e-6, abs=1e-6)
 
 
