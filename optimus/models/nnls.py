@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from optimus.models import Matrix, Vector
 
-_LEAST_FALL: Final = 1e-10
-"""Cosine of a column and the error: less is the rounding of a column that others add up to."""
+_LEAST_FALL: Final = 1e-7
+"""Cosine of a column and the error: less has a column that others, entered before, add up to."""
+_RIDGE: Final = 1e-14
+"""On squares of norms: no product of columns is singular, and the refinement makes up for it."""
 _EQUAL: Final = 1 - 1e-9
 """Equal columns differ by rounding: the last of them enters, on every machine."""
 _TINY: Final = 1e-300
@@ -59,7 +61,8 @@ def _advanced(
 def _solved(gram: Matrix, along: Matrix, entered: NDArray[np.bool_]) -> Matrix:
     """The least squares over the entered columns; 0 for all others."""
     both = entered[:, :, np.newaxis] & entered[:, np.newaxis, :]
-    matrices = np.where(both, gram, np.eye(gram.shape[-1]))
+    unit = np.eye(gram.shape[-1])
+    matrices = np.where(both, gram, unit) + _RIDGE * unit
     return np.linalg.solve(matrices, np.where(entered, along, 0.0)[..., np.newaxis])[..., 0]
 
 
