@@ -63,7 +63,8 @@ def _solved(gram: Matrix, along: Matrix, entered: NDArray[np.bool_]) -> Matrix:
     both = entered[:, :, np.newaxis] & entered[:, np.newaxis, :]
     unit = np.eye(gram.shape[-1])
     matrices = np.where(both, gram, unit) + _RIDGE * unit
-    return np.linalg.solve(matrices, np.where(entered, along, 0.0)[..., np.newaxis])[..., 0]
+    found = np.linalg.solve(matrices, np.where(entered, along, 0.0)[..., np.newaxis])
+    return np.asarray(found[..., 0], dtype=np.float64)
 
 
 def _times(matrices: Matrix, vectors: Matrix) -> Matrix:
