@@ -302,7 +302,7 @@ def _speeds(text: str) -> Iterator[float]:
 
 def _instants(lines: Sequence[str]) -> list[float]:
     """The instants that lines begin with, in seconds, rising; a line without one has that of the
-    line before. Empty where none has one."""
+    line before. Empty where no time passes."""
     found, at = [], 0.0
     for line in lines:
         match = _INSTANT.search(line[:_HEAD])
@@ -312,4 +312,4 @@ def _instants(lines: Sequence[str]) -> list[float]:
                 at = max(at, datetime.fromisoformat(f"{day}T{clock}Z").timestamp())
         found.append(at)
     first = next(filter(None, found), 0.0)
-    return [each or first for each in found] if first else []
+    return [each or first for each in found] if at > first else []
