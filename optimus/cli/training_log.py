@@ -60,10 +60,6 @@ _MOST_STATES: Final = 200
 _SPEED: Final = re.compile(
     r"\b(\d+\.?\d*)\s?(?:it|batch|step)(?:es|s)?/s|\b(\d+\.?\d*)\s?(m?s)/(?:it|batch|step)\b"
 )
-_NEWEST: Final = 50
-_LEAST_SPEEDS: Final = 3
-"""Of speeds that a log prints, so many of the newest are used, and fewer say nothing."""
-_HEAD: Final = 60
 _INSTANT: Final = re.compile(
     r"\b(20\d\d)[-/.](\d\d)[-/.](\d\d)[T _,]\s?(\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
 )
@@ -286,9 +282,8 @@ def read_progress(
         before = end
     progress = log.progress(math.inf)
     if not instants:
-        speed = median(printed[-_NEWEST:]) if len(printed) >= _LEAST_SPEEDS else None
-        samples = () if speed is None else (SpeedSample(Counts(1, 1), speed, 0.0, 0.0),)
-        progress = replace(progress, samples=samples)
+        newest = [SpeedSample(Counts(1, 1), median(printed[-50:]), 0, 0)] if printed else []
+        progress = replace(progress, samples=tuple(newest))
     return progress
 
 
@@ -305,7 +300,7 @@ def _instants(lines: Sequence[str]) -> list[float]:
     line before. Empty where no time passes."""
     found, at = [], 0.0
     for line in lines:
-        match = _INSTANT.search(line[:_HEAD])
+        match = _INSTANT.search(line[:60])
         if match is not None:
             with suppress(ValueError):  # a month 13
                 day, clock = "-".join(match.group(1, 2, 3)), match[4].replace(",", ".")

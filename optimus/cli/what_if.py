@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         view = view_of(cluster.client, cluster.namespace, options.job)
         counts = asked_counts(view, options.ps, options.workers)
         namespace = view.training_job.namespace
-        assumed = Assumed.of([view], namespace, options.node_selector)
+        assumed = Assumed.of(view, options.node_selector)
         found = cluster_or_reason(cluster.client, assumed.settings, namespace)
         return answer_of(view, counts, found, assumed)
 
@@ -119,7 +119,7 @@ def answer_of(
         "expected": found.expected,
         "refusal": found.refusal or None,
         "notReadable": [cluster] if isinstance(cluster, str) else list(cluster.not_readable),
-        "notKnown": list(assumed.not_known),
+        "notKnown": [assumed.not_known] if assumed.not_known else [],
     }
     instead = "" if counts == view.counts else f" instead of {view.counts}"
     title = f"{job.kind} {job.key} at {counts}{instead}:"
@@ -129,7 +129,8 @@ def answer_of(
         unread = [f"Whether nodes hold it is not known: {cluster}"]
     else:
         unread = [f"Not taken into account: {each}" for each in cluster.not_readable]
-    sentences = [*counts_sentences(found), *unread, *assumed.sentences]
+    not_known = f"{assumed.not_known[:1].upper()}{assumed.not_known[1:]}."
+    sentences = [*counts_sentences(found), *unread, *([not_known] if assumed.not_known else [])]
     parts = [title, _table(found, view.now), "\n".join(sentences)]
     lacks = isinstance(cluster, str) or cluster.not_readable
     return Answer(value, "\n\n".join(parts), status=INCOMPLETE if lacks else 0)

@@ -15,11 +15,6 @@ _LEAST_FALL: Final = 1e-7
 """Cosine of a column and the error: less has a column that others, entered before, add up to."""
 _RIDGE: Final = 1e-14
 """On squares of norms: no product of columns is singular, and the refinement makes up for it."""
-_EQUAL: Final = 1 - 1e-9
-"""Equal columns differ by rounding: the last of them enters, on every machine."""
-_TINY: Final = 1e-300
-_ROUNDS: Final = 10
-"""For each column, at most; a few are usual."""
 
 
 def nnls(columns: Matrix, target: Vector) -> Matrix:
@@ -30,12 +25,13 @@ def nnls(columns: Matrix, target: Vector) -> Matrix:
     gram, along = columns.transpose(0, 2, 1) @ columns, target @ columns
     least = _LEAST_FALL * np.sqrt(target @ target)
     found, entered = np.zeros((problems, terms)), np.zeros((problems, terms), dtype=np.bool_)
-    for _ in range(_ROUNDS * terms):
+    for _ in range(10 * terms):
         falls = np.where(entered, 0.0, along - _times(gram, found))
         most = falls.max(axis=1, keepdims=True)
         if (most <= least).all():
             break
-        last = np.where(falls >= most * _EQUAL, np.arange(terms), 0).max(axis=1, keepdims=True)
+        # Equal columns differ by rounding: the last of them enters, on every machine.
+        last = np.where(falls >= most * (1 - 1e-9), np.arange(terms), 0).max(axis=1, keepdims=True)
         entered |= (np.arange(terms) == last) & (most > least)
         found, entered = _advanced(gram, along, found, entered)
     # One step of refinement, as products of columns have the square of their condition.
@@ -52,7 +48,7 @@ def _advanced(
         below = entered & (aim <= 0)
         if not below.any():
             return aim, entered
-        parts = np.where(below, found / np.maximum(found - aim, _TINY), 1.0)
+        parts = np.where(below, found / np.maximum(found - aim, 1e-300), 1.0)
         part = parts.min(axis=1, keepdims=True)
         entered = entered & ~(below & (parts <= part))
         found = np.where(entered, found + part * (aim - found), 0.0)

@@ -286,7 +286,7 @@ def asked(api: FakeApi, change: str, ps: str | None = None) -> Answer:
     counts = what_if.asked_counts(
         view, None if ps is None else what_if.change(ps), what_if.change(change)
     )
-    assumed = Assumed.of([view], "ns", None)
+    assumed = Assumed.of(view, None)
     return what_if.answer_of(view, counts, cluster_or_reason(api, assumed.settings, "ns"), assumed)
 
 
