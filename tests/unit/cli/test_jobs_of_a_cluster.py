@@ -9,13 +9,13 @@ import pytest
 
 from optimus.allocation import Policy
 from optimus.cli import advise, job_forecast, status, what_if
-from optimus.cli.assumptions import Assumed
 from optimus.cli.cluster import sentence_of
 from optimus.cli.command import INCOMPLETE, Answer, BadInput
 from optimus.cli.job_view import view_of
 from optimus.cli.main import main
 from optimus.cli.observed_jobs import observe_jobs
 from optimus.cli.snapshot_reader import cluster_or_reason
+from optimus.cli.what_if import Assumed
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.kube.errors import ErrorKind, KubeError
