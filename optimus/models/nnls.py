@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from optimus.models import Matrix, Vector
 
-_LEAST_FALL: Final = 1e-7
-"""Cosine of a column and the error: less has a column that others, entered before, add up to."""
+_LEAST_FALL: Final = 1e-10
+"""Cosine of a column and the error: less is the rounding of a column that others add up to."""
 _RIDGE: Final = 1e-14
 """On squares of norms: no product of columns is singular, and the refinement makes up for it."""
 
