@@ -87,12 +87,9 @@ class EventReporter:
         find: Callable[[], Iterable[JobNotice]],
         emit: EmitEvent,
         executor: Executor | None = None,
-        *,
-        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         """``executor`` finds and writes; without one ``look`` does."""
         self._find, self._emit, self._executor = find, emit, executor
-        self._look_seconds = look_seconds
         self._known: dict[tuple[str, str, str], _Reported] = {}
         self._look_at = float("-inf")
         self._busy = threading.Lock()
@@ -101,7 +98,7 @@ class EventReporter:
         """Report what is new; ``now`` is monotonic, in seconds."""
         if now < self._look_at or not self._busy.acquire(blocking=False):
             return
-        self._look_at = now + self._look_seconds
+        self._look_at = now + LOOK_SECONDS
         if self._executor is None:
             self._look(now)
         else:

@@ -140,6 +140,11 @@ def total(amounts: Iterable[Resources]) -> Resources:
     return Resources(sums)
 
 
+def larger(one: Resources, other: Resources) -> Resources:
+    """The larger amount of each."""
+    return Resources({name: max(one[name], other[name]) for name in {*one, *other}})
+
+
 def amounts_text(amounts: Mapping[str, int]) -> str:
     """Amounts for people."""
     named = [

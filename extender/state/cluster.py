@@ -17,7 +17,7 @@ from optimus.kube.pods import FINISHED_PHASES, Pod
 from optimus.nodes import Node
 from optimus.placement.first_kind import NO_ORDERS
 from optimus.placement.gang import Gang
-from optimus.resources import NONE, Resources
+from optimus.resources import NONE, Resources, larger
 from optimus.snapshot import BoundPod
 
 
@@ -181,13 +181,13 @@ class Cluster:
         if known is None or known is before:  # as while its pods come one after the other
             self._most_held[job_uid] = held
         elif not held.fits_in(known):
-            self._most_held[job_uid] = _most_of(known, held)
+            self._most_held[job_uid] = larger(known, held)
 
     def note_planned(self, job_uid: str, demand: Resources) -> None:
         """Room is reserved for so much of a gang."""
         known = self._most_planned.get(job_uid)
         if known is None or not demand.fits_in(known):
-            self._most_planned[job_uid] = _most_of(known or NONE, demand)
+            self._most_planned[job_uid] = larger(known or NONE, demand)
 
     def was_planned_with(self, job_uid: str, demand: Resources) -> bool:
         """Return whether so much of a gang has been planned, as far as that is known: whoever
@@ -270,7 +270,7 @@ class Cluster:
             self.have_run.add(job_uid)
             if job_uid in self.jobs:
                 demand = self.jobs[job_uid].demand(rescale.target)
-                self._most_held[job_uid] = _most_of(self._most_held.get(job_uid, NONE), demand)
+                self._most_held[job_uid] = larger(self._most_held.get(job_uid, NONE), demand)
             self.priority_of(job_uid)  # remembered while the job has no pods
 
     def _is_larger(self, job_uid: str, rescale: ProfileRescale) -> bool:
@@ -384,10 +384,6 @@ class Cluster:
 
 def _changed(before: Resources, bound: BoundPod, sign: int) -> Resources:
     return before + bound.resources if sign > 0 else before - bound.resources
-
-
-def _most_of(left: Resources, right: Resources) -> Resources:
-    return Resources({name: max(left[name], right[name]) for name in {*left, *right}})
 
 
 def used_by_node(pods: Iterable[Pod]) -> dict[str, Resources]:

@@ -14,9 +14,8 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 import numpy as np
+import scipy as sp  # its parts load where they are used
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, csc_array, csr_array, vstack
 
 Amounts = NDArray[np.float64]
 Counted = NDArray[np.int64]
@@ -68,22 +67,23 @@ class Choices:
     def limits(self) -> tuple[Any, Amounts]:
         """Matrix and right side of all that must not be exceeded."""
         unit = _units(self.cost)
-        parts, most = [csr_array((self.cost / unit).T)], [np.floor(self.capacity / unit)]
+        parts, most = [sp.sparse.coo_array((self.cost / unit).T)], [np.floor(self.capacity / unit)]
         groups, own_unit = self.group[self.item], _units(self.own_cost)
         for column, capacity in enumerate((self.own_capacity / own_unit).T):
             charged = np.flatnonzero(self.own_cost[:, column])
             part = self.own_cost[charged, column] / own_unit[column]
             shape = (len(capacity), len(self.item))
-            parts.append(csr_array(coo_array((part, (groups[charged], charged)), shape=shape)))
+            parts.append(sp.sparse.coo_array((part, (groups[charged], charged)), shape))
             most.append(np.floor(capacity))
-        return vstack(parts, format="csc"), np.concatenate(most)
+        return sp.sparse.vstack(parts, format="csc"), np.concatenate(most)
 
     @cached_property
     def of_item(self) -> Any:
         """The matrix whose rows add up what is chosen of each item."""
         options = np.arange(len(self.item))
         shape = (len(self.required), len(options))
-        return csc_array(coo_array((np.ones(len(options)), (self.item, options)), shape=shape))
+        ones = np.ones(len(options))
+        return sp.sparse.csc_array((ones, (self.item, options)), shape)
 
 
 def _units(cost: Amounts) -> Amounts:
@@ -141,9 +141,11 @@ def _relaxed(choices: Choices, active: Mask, required: Mask) -> _Relaxed | None:
     columns = np.flatnonzero(active)
     if len(columns) == 0:
         return None
-    upper: Any = vstack([limits[:, columns], of_item[:, columns][~required]], format="csr")
+    upper: Any = sp.sparse.vstack(
+        [limits[:, columns], of_item[:, columns][~required]], format="csr"
+    )
     equal: Any = of_item[:, columns][required]
-    found = linprog(
+    found = sp.optimize.linprog(
         -choices.value[columns],
         A_ub=upper,
         b_ub=np.concatenate([most, np.ones(int((~required).sum()))]),

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import scipy as sp  # its parts load where they are used
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, eye_array, hstack, kron, vstack
 
 Values = NDArray[np.float64]
 
@@ -141,10 +141,11 @@ class TimeShares:
         self._at_best[self._possible, speeds.argmax(axis=1)[self._member]] = 1.0
         self._upper = (speeds > 0).astype(np.float64).ravel()
         groups, kinds = speeds.shape
-        one_each = kron(eye_array(groups), csr_array(np.ones((1, kinds))))
-        self._throughputs = csr_array(one_each.multiply((speeds / self._best[:, None]).ravel()))
+        one_each = sp.sparse.kron(sp.sparse.eye_array(groups), np.ones((1, kinds)))
+        throughputs = one_each.multiply((speeds / self._best[:, None]).ravel())
         limits = _limits(taken[self._first], demand[self._first], self._sizes, capacity)
-        self._limits = csr_array(vstack([one_each, limits[0]]))
+        self._limits = sp.sparse.vstack([one_each, limits[0]], format="csr")
+        self._rows = sp.sparse.vstack([self._limits, throughputs], format="csr")
         self._most = np.concatenate([np.ones(groups), limits[1]])
 
     def raise_floors(self, lift: Values, floors: Values | None = None) -> Raised:
@@ -155,7 +156,7 @@ class TimeShares:
         if not (slope > 0).any():
             return Raised(np.zeros(self._shape), np.inf, np.zeros(self._shape[0], dtype=np.bool_))
         scale = float(slope.max(initial=_TINY))
-        rows = hstack([vstack([self._limits, self._throughputs]), self._column(-slope / scale)])
+        rows = sp.sparse.hstack([self._rows, self._column(-slope / scale)])
         low, high = self._bounds(floors)
         objective = np.append(np.zeros(len(self._upper)), 1.0)
         columns = np.append(np.zeros(len(self._upper)), 0.0), np.append(self._upper, np.inf)
@@ -195,9 +196,8 @@ class TimeShares:
         """The shares that maximise the sum of worth_mk x_mk, above floors that can be met."""
         if not len(self._first):
             return np.zeros(self._shape)
-        rows = vstack([self._limits, self._throughputs])
         columns = np.zeros(len(self._upper)), self._upper
-        found = solved(self._scaled(worth), rows, self._bounds(floors), columns)
+        found = solved(self._scaled(worth), self._rows, self._bounds(floors), columns)
         return self._of_jobs(np.array(found.col_value))
 
     def maximise_ratio(self, worth: Values, cost: Values, floors: Values) -> Values:
@@ -208,14 +208,14 @@ class TimeShares:
         if not len(self._first):
             return np.zeros(self._shape)
         low, high = self._bounds(floors)
-        rows = hstack([vstack([self._limits, self._throughputs]), csr_array(-_either(low, high))])
-        price = csr_array(np.append(self._scaled(cost), 0.0)[None])
+        rows = sp.sparse.hstack([self._rows, -_either(low, high)])
+        price: Any = np.append(self._scaled(cost), 0.0)[None]
         least = np.append(np.where(np.isfinite(low), 0.0, -np.inf), 1.0)
         most = np.append(np.where(np.isfinite(high), 0.0, np.inf), 1.0)
         upper = np.append(np.where(self._upper > 0, np.inf, 0.0), np.inf)
         columns = np.zeros(len(upper)), upper
         objective = np.append(self._scaled(worth), 0.0)
-        found = solved(objective, vstack([rows, price]), (least, most), columns)
+        found = solved(objective, sp.sparse.vstack([rows, price]), (least, most), columns)
         values = np.array(found.col_value)[:-1]
         # Every multiple of an optimum that the rows allow is one: the largest leaves least idle.
         used = self._limits @ values
@@ -227,7 +227,7 @@ class TimeShares:
 
     def _column(self, of_groups: Values) -> Any:
         """A column beside all rows, 0 but for the rows of the throughputs."""
-        return csr_array(np.append(np.zeros(len(self._most)), of_groups)[:, None])
+        return np.append(np.zeros(len(self._most)), of_groups)[:, None]
 
     def _bounds(self, floors: Values | None) -> tuple[Values, Values]:
         groups = len(self._first)
@@ -276,7 +276,7 @@ def _beside(kind: int, workers: Values, others: Values, left: Values) -> Values 
     return after if lacking < _SLACK else None
 
 
-def _either(low: Values, high: Values) -> Values:
+def _either(low: Values, high: Values) -> Any:
     """The finite one of each row's bounds, as a column."""
     return np.where(np.isfinite(low), low, high)[:, None]
 
@@ -289,14 +289,14 @@ def _limits(taken: Values, demand: Values, sizes: Values, capacity: Values) -> t
     scale = np.maximum(whole, 1.0).astype(np.float64)
     parts = taken * sizes[:, None, None] / scale
     on_kinds = [
-        csr_array(kron(parts[:, kind].T, np.eye(kinds)[kind : kind + 1])) for kind in range(kinds)
+        sp.sparse.kron(parts[:, kind].T, np.eye(kinds)[kind : kind + 1]) for kind in range(kinds)
     ]
     apart = (taken < demand[:, None]).any()
-    on_all = csr_array(kron((demand * sizes[:, None] / scale).T, np.ones((1, kinds))))
+    on_all = sp.sparse.kron((demand * sizes[:, None] / scale).T, np.ones((1, kinds)))
     bounds = [(capacity / scale).ravel(), whole / scale]
     if not apart:  # what each kind allows is less
-        return vstack(on_kinds), bounds[0]
-    return vstack([*on_kinds, on_all]), np.concatenate(bounds)
+        return sp.sparse.vstack(on_kinds), bounds[0]
+    return sp.sparse.vstack([*on_kinds, on_all]), np.concatenate(bounds)
 
 
 def solved(
@@ -307,7 +307,7 @@ def solved(
     Raises ``NoSolutionError`` where the solver fails."""
     import highspy  # of the extra `simulator`: a person's commands read policies without it
 
-    matrix, model = csc_array(rows), highspy.HighsLp()
+    matrix, model = sp.sparse.csc_array(rows), highspy.HighsLp()
     model.num_row_, model.num_col_ = matrix.shape
     model.sense_ = highspy.ObjSense.kMaximize
     model.col_cost_ = objective

@@ -64,7 +64,8 @@ class AdvisedJob:
         job, progress = self.observed.at_counts, self.observed.progress
         if isinstance(progress, NotReady) or job is None:
             return progress if isinstance(progress, NotReady) else NotReady("it cannot be read")
-        return advise(job, progress, IntervalConfig().price_seconds(NO_HISTORY))
+        price = IntervalConfig().price_seconds(NO_HISTORY)
+        return advise(job, progress, price, self.observed.left_seconds)
 
     @property
     def known(self) -> Advice | None:

@@ -1,7 +1,7 @@
 """One job of a cluster as the commands show it: its profile, and the forecast that its saved state
 gives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -173,17 +173,25 @@ class ClusterJob:
         """What was done to it, where its profile stores that."""
         return None if self.learned is None else self.learned.record
 
-    @property
+    @cached_property
     def forecast(self) -> "Forecast | NotReady | None":
-        """The forecast that its own losses and speeds give."""
-        return None if self.learned is None else self.learned.forecast
+        """The forecast that its own losses and speeds give; at its present counts the time is the
+        one in its profile, so that all commands tell the same."""
+        if self.job is None or self.learned is None:
+            return None
+        found, seconds = self.learned.forecast, self.status.remaining_seconds
+        if seconds is None or isinstance(found, NotReady):
+            return found
+        return found.taking(seconds, self.job.counts)
 
     @property
     def forecast_at(self) -> float:
-        """Until when the training is known on which the forecast rests."""
+        """The instant from which the time left counts: the decision's, else the newest sample's."""
+        decided_at = instant_of(self.status.decided_at)
+        if decided_at is not None:
+            return decided_at
         samples = () if self.learned is None else self.learned.progress.samples
-        newest = max((sample.at for sample in samples), default=0.0)
-        return max(newest, instant_of(self.status.decided_at) or 0.0) or self.now
+        return max((sample.at for sample in samples), default=self.now)
 
     @property
     def trains(self) -> bool:
@@ -206,17 +214,13 @@ class ClusterJob:
     @cached_property
     def fitted_end(self) -> ExpectedEnd | None:
         """The same with the interval that its own losses and speeds give, where they do."""
-        found, job = self.forecast, self.job
-        # With earlier runs the profile's figure rests on runs of other jobs, too.
-        is_own = self.trains and not self.status.earlier_runs
-        if not is_own or job is None or isinstance(found, NotReady | None):
-            return self.end
+        end, found, job = self.end, self.forecast, self.job
+        if end is None or job is None or isinstance(found, NotReady | None):
+            return end
         from optimus.models.forecast import time_left
 
         left, since = time_left(found, job.counts), self.forecast_at
-        if left is None or since + left.median <= self.now:
-            return None if left else self.end
-        return ExpectedEnd(since + left.median, since + left.low, since + left.high, found.unlikely)
+        return end if left is None else replace(end, low=since + left.low, high=since + left.high)
 
     def value(self) -> dict[str, object]:
         """One job of a list, for programs."""

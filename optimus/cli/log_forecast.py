@@ -3,7 +3,7 @@
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,9 @@ from optimus.models.convergence import (
     TimeToGoal,
 )
 from optimus.models.convergence.series import learning_rate_drops
-from optimus.models.forecast import unlikely_text, when_text
+from optimus.models.forecast import TimeLeft, unlikely_text, when_text
 from optimus.models.metric_goal import MetricAsLoss
+from optimus.times import duration
 
 _UNBOUNDED = "it rises without a bound: when it reaches its goal cannot be predicted"
 
@@ -45,6 +46,8 @@ class LogForecast:
     """Epochs (steps) after which the goal was met already."""
     drops: tuple[float, ...]
     """Epochs (steps) after which the learning rate dropped."""
+    left: TimeLeft | None = None
+    """Seconds from its last line on; ``None`` where its speed is not known."""
 
     @classmethod
     def of(cls, file: Path, goal: Goal, metric: str | None = None) -> "LogForecast":
@@ -76,7 +79,11 @@ class LogForecast:
         starts = [points[drop.index] for drop in learning_rate_drops(points)]
         places = [point.epoch if series.in_epochs else point.step for point in starts]
         drops = tuple(float(math.ceil(place) - 1) for place in places if place is not None)
-        return cls(log.file, goal, metric, series, schedule, curve, time_to_goal, met, drops)
+        left, seen = None, float(series.k[-1])
+        if met is None and isinstance(time_to_goal, TimeToGoal) and log.per_second:
+            ends = time_to_goal.low, time_to_goal.point, time_to_goal.high
+            left = TimeLeft(*(max(end - seen, 0.0) / log.per_second for end in ends))
+        return cls(log.file, goal, metric, series, schedule, curve, time_to_goal, met, drops, left)
 
     @property
     def value(self) -> float:
@@ -148,6 +155,7 @@ def _value(forecast: LogForecast) -> dict[str, object]:
         "predicted": known and round(known.point, 3),
         "low": known and round(known.low, 3),
         "high": known and round(known.high, 3),
+        "remaining_seconds": forecast.left and asdict(forecast.left),
         "probability_by_twice": known and round(known.probability_by(2 * seen), 6),
         "rate_dropped_at": list(forecast.drops),
         "declared_end": forecast.declared_end,
@@ -182,6 +190,11 @@ def _lines(forecast: LogForecast) -> Sequence[str]:
         chance = found.probability_by(2 * seen if end is None else end)
         lines.append(
             f"{_goal_text(forecast)} is met {when_text(found, unit)}; by {by} with {chance:.0%}"
+        )
+    if forecast.left is not None:
+        low, middle, high = map(duration, astuple(forecast.left))
+        lines.append(
+            f"at the speed that it shows, in {middle} ({low} to {high}) from its last line"
         )
     return lines
 

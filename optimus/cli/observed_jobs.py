@@ -29,6 +29,7 @@ from optimus.kube.profile_codec import learned
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.quantity import Amount, requested
 from optimus.kube.results import Refused
+from optimus.kube.times import instant_of
 from optimus.kube.training_jobs import TrainingJob
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
@@ -77,6 +78,8 @@ class ObservedJob:
     """When its log printed its last line, seconds since the epoch."""
     lines: int = 0
     """Of its log that were read."""
+    left_seconds: float | None = None
+    """Until its end at its counts from ``read_until`` on, as its profile says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +259,12 @@ class _JobLogs:
         if job.outcome is not None:
             return replace(empty, progress=NotReady("it has ended"))
         profile = profiles.get(job.uid)
-        stored = None if profile is None or not profile.state else profile.state
-        if stored is not None and (known := learned(stored, at_counts, now)) is not None:
+        if profile is not None and profile.state:
+            known = learned(profile.state, at_counts, now)
             newest = max((each.at for each in known.progress.samples), default=None)
-            return replace(empty, progress=known.progress, read_until=newest)
+            decided_at, left = instant_of(profile.decided_at), profile.remaining_seconds
+            until = newest if left is None else decided_at or newest
+            return replace(empty, progress=known.progress, read_until=until, left_seconds=left)
         if not trainers:
             suspended = "it is suspended" if job.suspended else "none of its pods trains"
             return replace(empty, progress=NotReady(suspended))

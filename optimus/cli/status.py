@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from optimus.resources import Resources
 
 _MOST_SAMPLES = 12
-_MOST_MOVES = 5
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -232,7 +231,7 @@ def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     status, record = view.status, view.record
     profiled = () if record is None else record.profiled
     if status.phase is not None:
-        moves = () if record is None else record.moves[-_MOST_MOVES:]
+        moves = () if record is None else record.moves[-5:]
         at = ", ".join(clock(move, view.now) for move in moves)
         when = f", the last at {at} UTC" if moves and status.rescales else ""
         prices = () if record is None else record.prices

@@ -5,11 +5,16 @@ import codecs
 import gzip
 import io
 import lzma
+import math
+import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
+from statistics import median
 from typing import IO, Final
 
 import numpy as np
@@ -32,6 +37,7 @@ from optimus.progress.types import (
     LogLine,
     LossPoint,
     PodRun,
+    SpeedSample,
     TrainingProgress,
 )
 
@@ -51,6 +57,13 @@ _MOST_UNPACKED: Final = 1 << 30
 _LEAST_STATES: Final = 20
 _MOST_STATES: Final = 200
 """Of a line that a progress bar has rewritten often, at most so many states are read."""
+_SPEED: Final = re.compile(
+    r"\b(\d+\.?\d*)\s?(?:it|batch|step)(?:es|s)?/s|\b(\d+\.?\d*)\s?(m?s)/(?:it|batch|step)\b"
+)
+_INSTANT: Final = re.compile(
+    r"\b(20\d\d)[-/.](\d\d)[-/.](\d\d)[T _,]\s?(\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
+)
+"""In the prefix of a line. Its zone does not matter: only differences do."""
 _CONTROLS: Final = bytes(each for each in range(32) if each not in b"\b\t\n\v\f\r\x1b")
 _SAMPLE: Final = 1 << 16
 _FORMATS: Final = (
@@ -68,6 +81,9 @@ class TrainingLog:
     """What the program has said of the whole run."""
     diverged: str = ""
     """The sentence about last losses that are not numbers; empty otherwise."""
+    per_second: float | None = None
+    """Epochs or steps, as ``points`` have them, by the instants that its lines begin with, or by
+    the speeds that they print; ``None`` where there are neither."""
 
     @property
     def schedule(self) -> LearningRateSchedule | None:
@@ -104,7 +120,7 @@ def read_training_log(file: Path, metric: str | None = None) -> TrainingLog:
     check_rows(file, lines, metric or "loss")
     progress = read_progress(lines, metric)
     points = tuple(_of_log(file, lines, progress, metric))
-    return TrainingLog(file, points, progress.declared, _diverged(progress))
+    return _training_log(file, points, progress)
 
 
 def read_metric(file: Path, goal: TargetMetric) -> tuple[TrainingLog, MetricAsLoss]:
@@ -117,11 +133,19 @@ def read_metric(file: Path, goal: TargetMetric) -> tuple[TrainingLog, MetricAsLo
             expected = f"a column {goal.name!r} beside 'epoch' is expected"
             raise BadInput(file, f"{expected}; it has {','.join(header_of(lines))[:80]!a}")
         raise BadInput(file, found.reason)
-    return TrainingLog(file, found.losses, progress.declared, _diverged(progress)), found
+    return _training_log(file, found.losses, progress), found
 
 
-def _diverged(progress: TrainingProgress) -> str:
-    return (progress.diagnostic or "the last losses are not numbers") if progress.diverged else ""
+def _training_log(
+    file: Path, points: tuple[LossPoint, ...], progress: TrainingProgress
+) -> TrainingLog:
+    diverged = progress.diagnostic or "the last losses are not numbers"
+    newest = progress.samples[-1:]
+    in_epochs = all(point.epoch is not None for point in points)
+    unit = (progress.steps_per_epoch or progress.units_per_epoch) if in_epochs else 1.0
+    per_second = newest[0].steps_per_second / unit if newest and unit else None
+    said = diverged if progress.diverged else ""
+    return TrainingLog(file, points, progress.declared, said, per_second)
 
 
 def met_at(
@@ -239,12 +263,48 @@ def read_progress(
     ``on_line`` is told of each line and what it says. Only ``parts`` of the lines are read; others
     are passed over, as in the log of a pod that prints too much."""
     options = LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric, aims=aims)
-    log = ProgressLog(options, max_losses=_ALL, max_values=_ALL, on_line=on_line)
-    before = 0
+    printed: list[float] = []
+
+    def note(text: str, parsed: ParsedLine | None) -> None:
+        if parsed is not None and parsed.trained:
+            printed.extend(_speeds(text))
+        if on_line is not None:
+            on_line(text, parsed)
+
+    log = ProgressLog(options, max_losses=_ALL, max_values=_ALL, on_line=note)
+    instants, before = _instants(lines), 0
     for part in parts:
         first, end, _ = part.indices(len(lines))
-        stamped = [LogLine(float(at), lines[at]) for at in range(first, end)]
+        times = instants[part] or range(first, end)
+        stamped = [LogLine(float(at), text) for at, text in zip(times, lines[part], strict=True)]
         run = PodRun("file", skipped=first > before)
         log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped, run)
         before = end
-    return log.progress(float(len(lines)))
+    progress = log.progress(math.inf)
+    if not instants:
+        newest = [SpeedSample(Counts(1, 1), median(printed[-50:]), 0, 0)] if printed else []
+        progress = replace(progress, samples=tuple(newest))
+    return progress
+
+
+def _speeds(text: str) -> Iterator[float]:
+    """The speeds in steps per second that a line prints."""
+    for steps, seconds, unit in _SPEED.findall(text):
+        value = float(steps or seconds)
+        if value > 0:
+            yield value if steps else (1000 if unit == "ms" else 1) / value
+
+
+def _instants(lines: Sequence[str]) -> list[float]:
+    """The instants that lines begin with, in seconds, rising; a line without one has that of the
+    line before. Empty where no time passes."""
+    found, at = [], 0.0
+    for line in lines:
+        match = _INSTANT.search(line[:60])
+        if match is not None:
+            with suppress(ValueError):  # a month 13
+                day, clock = "-".join(match.group(1, 2, 3)), match[4].replace(",", ".")
+                at = max(at, datetime.fromisoformat(f"{day}T{clock}Z").timestamp())
+        found.append(at)
+    first = next(filter(None, found), 0.0)
+    return [each or first for each in found] if at > first else []

@@ -30,6 +30,7 @@ _INSPECT_SECONDS: Final = 5.0
 _MOST_EVENTS: Final = 5
 _SCHEDULER: Final = "optimus-scheduler"
 _CLAIM: Final = re.compile(r"persistent volume claim (\S+) (?:does not exist|has lost|is )")
+_QUOTA: Final = re.compile(r"exceeded quota: .*")
 _PREEMPTION: Final = ("Preempting", "Preempted", "PreemptionFailed", "Resumed")
 """The autoscaler's Events on a preemption."""
 
@@ -382,13 +383,14 @@ def _advice_on_wait(event: "EventFacts", pod: str, namespace: str) -> list[str]:
 
 def _refused(facts: "JobFacts") -> str:
     """Return what keeps its pods from being created, as the autoscaler says: by the profile, or of
-    a job without one by its newest Event."""
+    a job without one by its newest Event; else the quota that the operator's Events name."""
     from optimus.kube.contract import NOT_CREATED
 
     if facts.profile is not None:
         return facts.profile.reason if NOT_CREATED in facts.profile.reason else ""
     said = [each.message for each in facts.events if each.reason == "PodsNotCreated"]
-    return said[-1] if said else ""
+    named = [found[0] for each in facts.events if (found := _QUOTA.search(each.message))]
+    return (said or named or [""])[-1]
 
 
 def _operator(facts: "JobFacts") -> str:

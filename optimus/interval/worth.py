@@ -71,7 +71,7 @@ class Loan:
         """Equally likely values of how long it lasts: until so many have arrived."""
         if not self.per_second:
             return np.array([math.inf])
-        from scipy.special import gammaincinv  # late: see models/speed/curve.py
+        from scipy.special import gammaincinv  # late: a quarter of a second
 
         return np.asarray(gammaincinv(self.arrivals, _CHANCES) / self.per_second)
 

@@ -320,13 +320,17 @@ def _configure_user(
     from kubernetes import config
     from kubernetes.config.kube_config import KubeConfigMerger
 
+    files = [each for each in map(Path, str(path).split(os.pathsep)) if each.is_file()]
+    named_by = (yaml.safe_load(each.read_text()) or {} for each in files)
+    # The library takes the current context of the last file; kubectl that of the first with one.
+    context = context or next(filter(None, (each.get("current-context") for each in named_by)), "")
     load: Callable[..., None] = config.load_kube_config
     load(str(path), context=context, client_configuration=configuration, persist_config=False)
     merge: Callable[..., Any] = KubeConfigMerger
     document = merge(str(path)).config.value
     contexts = {each["name"]: each.value["context"] for each in document["contexts"]}
     users = {each["name"]: each.value["user"] for each in document["users"]}
-    named = contexts[context or document["current-context"]].get("user")
+    named = contexts[context].get("user")
     return users.get(named) or {}
 
 

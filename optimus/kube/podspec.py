@@ -23,7 +23,7 @@ from optimus.placement.rules import (
     PodSelector,
     SpreadConstraint,
 )
-from optimus.resources import CPU, MEMORY, NONE, PODS, Resources, total
+from optimus.resources import CPU, MEMORY, NONE, PODS, Resources, larger, total
 
 MOST_ITEMS: Final = 128
 """The items that are read of each list that a pod's user writes: labels, selectors, tolerations,
@@ -194,7 +194,6 @@ class PodClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A claim of devices: one that exists, or that is made for the pod from a template."""
 
     name: str
-    resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 
 
@@ -297,11 +296,11 @@ def _summed(
     for is_sidecar, amounts in init_containers:
         if is_sidecar:
             sidecars += amounts
-            first = _larger(first, sidecars)
+            first = larger(first, sidecars)
         else:
-            first = _larger(first, sidecars + amounts)
+            first = larger(first, sidecars + amounts)
     running = total(containers) + sidecars
-    return _with_pod_level(_larger(running, first), stated) + overhead + _ONE_POD
+    return _with_pod_level(larger(running, first), stated) + overhead + _ONE_POD
 
 
 def _requests(requirements: ResourceRequirements) -> Resources:
@@ -318,10 +317,6 @@ def _limits(requirements: ResourceRequirements) -> Resources:
 
 def _few_kinds(amounts: Resources) -> Resources:
     return Resources(most_kinds(amounts)) if len(amounts) > MOST_KINDS else amounts
-
-
-def _larger(left: Resources, right: Resources) -> Resources:
-    return Resources({name: max(left[name], right[name]) for name in {*left, *right}})
 
 
 def _with_pod_level(summed: Resources, stated: Resources | None) -> Resources:

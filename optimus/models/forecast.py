@@ -174,6 +174,13 @@ class Forecast:
             self._seconds[counts] = float(self.remaining_seconds(counts.ps, counts.workers))
         return self._seconds[counts]
 
+    def taking(self, seconds: float, counts: Counts) -> "Forecast":
+        """The same with so many seconds left at these counts: at others in proportion."""
+        if self.goal_met or not isinstance(self.speed, SpeedModel) or seconds <= 0:
+            return self
+        speed = self.speed.at(counts) * self.at(counts) / seconds
+        return replace(self, speed=self.speed.anchored(counts, speed))
+
     def prefetch(self, *counts: Counts) -> None:
         """Answer ``at`` for several counts in one evaluation: most of its cost is per call."""
         missing = [each for each in counts if each not in self._seconds]

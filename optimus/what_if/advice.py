@@ -155,10 +155,13 @@ def capacity_of(demand: Resources) -> str:
     return gpus[0] if gpus else (CPU if demand[CPU] else PODS)
 
 
-def advise(job: Job, progress: TrainingProgress, price_seconds: float) -> Advice | NotReady:
+def advise(
+    job: Job, progress: TrainingProgress, price_seconds: float, left_seconds: float | None = None
+) -> Advice | NotReady:
     """The advice for a job at its counts, or why its log is not enough for one.
 
-    ``price_seconds`` is what a restart at other counts costs it."""
+    ``price_seconds`` is what a restart at other counts costs it; ``left_seconds`` what it takes yet
+    at its counts, where its profile says so."""
     refusal = _why_none(job, progress)
     if refusal is not None:
         return refusal
@@ -171,6 +174,8 @@ def advise(job: Job, progress: TrainingProgress, price_seconds: float) -> Advice
     found = _forecast(job, progress, goal)
     if isinstance(found, SpeedNotReady):
         found = found.at_speed(speed)
+    if isinstance(found, Forecast) and left_seconds is not None:
+        found = found.taking(left_seconds, job.counts)
     here = [each.seconds for each in progress.samples if each.counts == job.counts]
     advice = Advice(
         job=job,

@@ -77,8 +77,8 @@ _OPEN_PLACES: Final = 80
 _FEW_EPOCHS: Final = 8
 """With fewer epochs of a declared number, the losses within them are fitted."""
 _LEAST_ERROR: Final = 0.01
-_DEGREES: Final = 4
-"""Degrees of freedom of Student's distribution."""
+_STUDENT_90: Final = 1.5332
+"""The 90th percentile of Student's distribution with 4 degrees of freedom."""
 _NEVER_MET: Final = -1e6
 """How many standard deviations a loss of 0 or less lies below every course."""
 _MEDIAN_NOISE: Final = float(np.sqrt(np.pi / 2))
@@ -222,14 +222,11 @@ class LossCurve:
         """The loss after k epochs (steps, where epochs are unknown): the posterior median."""
         return np.exp(self.courses.quantile(self.courses.log_loss(_places(k)), 0.5))
 
-    def band(self, k: ArrayLike, probability: float = 0.8) -> tuple[Vector, Vector]:
-        """The interval of an epoch's mean after k epochs with that probability, each (places,)."""
-        from scipy.special import stdtrit  # late: see models/speed/curve.py
-
+    def band(self, k: ArrayLike) -> tuple[Vector, Vector]:
+        """The 80 % interval of an epoch's mean after k epochs, each (places,)."""
         courses = self.courses.log_loss(_places(k))
-        tail = (1 - probability) / 2
-        low, middle, high = (self.courses.quantile(courses, s) for s in (tail, 0.5, 1 - tail))
-        error = stdtrit(_DEGREES, 1 - tail) * self._error(middle)
+        low, middle, high = (self.courses.quantile(courses, part) for part in (0.1, 0.5, 0.9))
+        error = _STUDENT_90 * self._error(middle)
         return np.exp(np.minimum(low, middle - error)), np.exp(np.maximum(high, middle + error))
 
     def until(self, goal: LossGoal, prior: TotalPrior | None = None) -> TimeToGoal | NotReady:
@@ -426,10 +423,7 @@ def _refusal(
 def quiet_streak(margin: Matrix) -> Matrix:
     """The probability per epoch that the third quiet epoch in a row is reached, given by how many
     standard deviations of a loss an epoch falls short of the threshold."""
-    from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
-
-    sigmas = np.clip(margin / np.sqrt(2), -_MAX_SIGMAS, _MAX_SIGMAS)
-    return _rate_of_streak(ndtr(sigmas), QUIET_EPOCHS)
+    return np.asarray(-np.expm1(-normal_hazard(margin / np.sqrt(2), QUIET_EPOCHS)))
 
 
 def _rate_of_streak(each: NDArray[np.float64], in_row: int) -> NDArray[np.float64]:
@@ -439,10 +433,6 @@ def _rate_of_streak(each: NDArray[np.float64], in_row: int) -> NDArray[np.float6
     p = np.maximum(each, _HARDLY)
     wait = np.add.reduce([p**-n for n in range(1, in_row + 1)]) - (in_row - 1)
     return np.asarray(1 / wait, dtype=np.float64)
-
-
-def _hazard(probability: Matrix) -> Matrix:
-    return np.asarray(-np.log1p(-np.minimum(probability, _SURE)), dtype=np.float64)
 
 
 def _gaps(before: float, places: Vector) -> Vector:
@@ -473,10 +463,9 @@ def normal_hazard(sigmas: Matrix, in_row: int) -> Matrix:
 @cache
 def _normal_hazards(in_row: int) -> tuple[Vector, Vector]:
     """The hazards from -8 to 8 standard deviations, and the rise from each to the next."""
-    from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
-
     sigmas = np.linspace(-_MAX_SIGMAS, _MAX_SIGMAS, round(2 * _MAX_SIGMAS * _PER_SIGMA) + 1)
-    hazards = _hazard(_rate_of_streak(ndtr(sigmas), in_row))
+    below = np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in sigmas.tolist()])
+    hazards = -np.log1p(-np.minimum(_rate_of_streak(below, in_row), _SURE))
     return hazards, np.diff(hazards, append=hazards[-1])
 
 

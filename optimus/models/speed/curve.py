@@ -41,6 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimus.jobs import Batch, BatchScope, Counts, Job, TrainingMode
 from optimus.models import Matrix, Vector
+from optimus.models.nnls import nnls
 from optimus.progress.types import SpeedSample
 
 _Key = TypeVar("_Key")
@@ -57,8 +58,6 @@ _LEAST_FITTED: Final = 1e-3
 _LEAST_ERROR: Final = 0.05
 _LEAST_SAMPLES: Final = 4.0
 """For the uncertainty: the error a priori, and how many samples that counts for."""
-_NNLS_ROUNDS: Final = 100
-"""Iterations per column, at most; a few are usual, and giving up would be an exception."""
 SPEEDS: Final = (1e-12, 1e12)
 """Steps per second of any training; what lies outside is a mistake, and would overflow."""
 _SETTLING_SECONDS: Final = 20.0
@@ -433,18 +432,14 @@ def fit_relative(columns: Matrix, target: Vector, weights: Vector) -> Matrix:
     """Coefficients >= 0 that minimise the weighted sum of squared relative errors.
 
     ``columns`` is (sets, rows, coefficients), ``target`` (rows,) and > 0, ``weights`` (rows,) and
-    >= 0; each set is fitted alone: (sets, coefficients). Lawson and Hanson's algorithm. Columns are
-    scaled to unit norm, so that the order in which they enter does not depend on their units."""
-    # Not at the top: scipy loads for half a second, and what only shows profiles loads this module.
-    from scipy.optimize import nnls
-
+    >= 0; each set is fitted alone: (sets, coefficients). Columns are scaled to unit norm, so that
+    the order in which they enter does not depend on their units."""
     roots = np.sqrt(weights)
     scaled = columns * (roots / target)[:, np.newaxis]
     norms = np.sqrt(np.einsum("sij,sij->sj", scaled, scaled))
     norms = np.where(norms > 0, norms, 1.0)
     scaled /= norms[:, np.newaxis]
-    solutions = [nnls(each, roots, maxiter=_NNLS_ROUNDS * each.shape[1])[0] for each in scaled]
-    return np.asarray(np.array(solutions) / norms, dtype=np.float64)
+    return np.asarray(nnls(scaled, roots) / norms, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

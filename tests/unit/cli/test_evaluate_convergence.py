@@ -230,6 +230,33 @@ class TestForecast:
         log = write_log(*csv_of([1.5 + 3 / (1 + n / 2) for n in range(1, 41)]))
         assert said in cli.text("forecast", log, "--target-loss", target)
 
+    @cases(
+        "line",
+        {
+            "instants": "2026-01-01T{clock}.5Z epoch={epoch} step={step} loss={loss}",
+            "instants of a logger": (
+                "[2026-01-01 {clock},500] INFO: epoch={epoch} step={step} loss={loss}"
+            ),
+            "a bar": "Epoch {epoch}: 100%|##| 10/10 [00:50<00:00, 5.0s/it, loss={loss}]",
+            "a fast bar": "Epoch {epoch}: 100%|##| 10/10 [00:50<00:00, 0.2it/s, loss={loss}]",
+            "Keras": "Epoch {epoch}/150\n10/10 - 50s - 5s/step - loss: {loss}",
+        },
+    )
+    def test_a_log_that_shows_its_speed_is_told_the_time(
+        self, line: str, cli: CommandLine, write_log: Written
+    ) -> None:
+        lines = []
+        for epoch, loss in enumerate(decay(60), 1):
+            clock = f"{epoch * 50 // 60:02}:{epoch * 50 % 60:02}"
+            lines.append(line.format(epoch=epoch, step=10 * epoch, loss=loss, clock=f"07:{clock}"))
+        log = write_log(*lines, name="timed.log")
+        found = cli.json("forecast", log, "--target-loss", 0.15)
+        left = found["remaining_seconds"]
+        assert left["median"] == pytest.approx(50 * (found["predicted"] - 60), rel=0.02)
+        assert left["low"] < left["median"] < left["high"]
+        text = cli.text("forecast", log, "--target-loss", 0.15)
+        assert "at the speed that it shows, in " in text
+
     def test_where_both_ends_of_the_interval_are_one_there_is_none(self) -> None:
         assert when_text(TimeToGoal.at(1.0), "epochs") == "after 1 epoch"
 
@@ -237,6 +264,7 @@ class TestForecast:
         steps = [f"step={100 * n} loss={loss}" for n, loss in enumerate(decay(60), 1)]
         found = cli.json("forecast", write_log(*steps, name="steps.log"), "--target-loss", 0.15)
         assert (found["unit"], found["seen"]) == ("steps", 6000)
+        assert found["remaining_seconds"] is None
         assert found["predicted"] == pytest.approx(9000, rel=0.25)
 
     @pytest.mark.parametrize(("scale", "shown"), [(1, "as a part of 1"), (100, "in percent")])

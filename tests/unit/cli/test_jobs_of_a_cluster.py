@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from optimus.allocation import Policy
-from optimus.cli import job_forecast, status, what_if
-from optimus.cli.assumptions import Assumed
+from optimus.cli import advise, job_forecast, status, what_if
 from optimus.cli.cluster import sentence_of
 from optimus.cli.command import INCOMPLETE, Answer, BadInput
 from optimus.cli.job_facts import JobReader
 from optimus.cli.job_list import list_jobs
 from optimus.cli.job_view import view_of
 from optimus.cli.main import main
+from optimus.cli.observed_jobs import observe_jobs
 from optimus.cli.snapshot_reader import cluster_or_reason
+from optimus.cli.what_if import Assumed
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.kube.errors import ErrorKind, KubeError
@@ -285,8 +286,22 @@ def asked(api: FakeApi, change: str, ps: str | None = None) -> Answer:
     counts = what_if.asked_counts(
         view, None if ps is None else what_if.change(ps), what_if.change(change)
     )
-    assumed = Assumed.of([view], "ns", None)
+    assumed = Assumed.of(view, None)
     return what_if.answer_of(view, counts, cluster_or_reason(api, assumed.settings, "ns"), assumed)
+
+
+def test_every_command_tells_the_end_that_the_profile_has() -> None:
+    """Each fits the losses at another moment, and without the earlier runs of the workload."""
+    api = training()
+    end, left = "2026-01-01T00:19:00Z", 14 * 60
+    assert shown(api).value["end"]["median"] == end  # type: ignore[index]
+    forecast = job_forecast.answer_of(view_of(api, "ns", "j"))
+    assert forecast.value["end"]["median"] == end  # type: ignore[index]
+    assert "at 2 PS + 4 workers: 00:19 (00:" in forecast.text
+    now = asked(api, "+1").value["now"]  # type: ignore[index]
+    assert (now["endsAt"], now["remainingSeconds"]["median"]) == (end, pytest.approx(left))
+    (advised,) = advise.answer_of(observe_jobs(api, "ns"), "ns").value["jobs"]  # type: ignore[index]
+    assert advised["remainingSeconds"]["median"] == pytest.approx(left, abs=1)
 
 
 def node(name: str, cpu: str) -> dict[str, Any]:

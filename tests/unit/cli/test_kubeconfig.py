@@ -128,6 +128,18 @@ def test_another_user_is_acted_as_with_every_group(
     client.close()
 
 
+def test_of_several_kubeconfigs_the_first_current_context_is_used(
+    kubeconfig: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / "missing", kubeconfig(None, {"token": "of the first"}), tmp_path / "other"]
+    text = paths[1].read_text().replace('"x"', '"y"').replace("of the first", "of another")
+    paths[2].write_text(text.replace('"u"', '"v"'))
+    monkeypatch.setenv("KUBECONFIG", ":".join(map(str, paths)))
+    client = connect_user(None, None, user_agent="optimus-test")
+    assert json.loads(client.get("ask", "/api"))["token"] == "Bearer of the first"
+    client.close()
+
+
 def test_data_within_the_kubeconfig_stand_for_files(
     kubeconfig: Written, tmp_path: Path, server: HTTPServer
 ) -> None:

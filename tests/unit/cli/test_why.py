@@ -307,6 +307,15 @@ def test_the_quota_that_refuses_pods_is_named_first(is_managed: bool) -> None:
     assert "do not exist" not in found.text()
 
 
+def test_the_quota_in_the_operators_own_event_is_named_first() -> None:
+    """Of a job that nobody manages the autoscaler says nothing."""
+    quota = "exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4"
+    refused = event("FailedCreatePod", f'pods "j-worker-2" is forbidden: {quota}', "Warning")
+    other = event("LogNotUnderstood", "no loss", "Warning")
+    found = explained(Server(pods=gang()[:4], events=[refused, other]))
+    assert found.headline == f"is not whole: {quota}"
+
+
 def test_the_profile_and_other_warnings_are_shown() -> None:
     profile = {
         "metadata": {"name": "j", "uid": "p", "namespace": "ns"},
