@@ -46,10 +46,10 @@ export function duration(seconds) {
   if (seconds === null || seconds === undefined || !isFinite(seconds)) return "–";
   const s = Math.max(Math.round(seconds), 0);
   if (s < 60) return `${s} s`;
-  if (s < 600) return [`${Math.floor(s / 60)} m`, s % 60 && `${s % 60} s`].filter(Boolean).join(" ");
-  const minutes = Math.round(s / 60); // rounded before it is cut into parts: no 1 h 60 m
-  if (minutes < 60) return `${minutes} m`;
-  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${minutes % 60} m`;
+  if (s < 600) return [`${Math.floor(s / 60)} min`, s % 60 && `${s % 60} s`].filter(Boolean).join(" ");
+  const minutes = Math.round(s / 60); // rounded before it is cut into parts: no 1 h 60 min
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
   if (s >= 1000 * 86400) return `${figure(s / 86400 / 365.25, 2)} years`;
   const hours = Math.round(s / 3600);
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
@@ -57,6 +57,9 @@ export function duration(seconds) {
 
 /** A duration that may be below 0. */
 export const signed = (seconds) => (seconds < 0 ? `−${duration(-seconds)}` : duration(seconds));
+
+/** A goal as it is read: "loss \u2264 0.15". */
+export const readable = (goal) => goal.replace("<=", "\u2264").replace(">=", "\u2265");
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
@@ -145,10 +148,10 @@ export function resourceName(resource) {
 const PHASES = {
   Training: "good", Failing: "bad", Profiling: "info", AtTarget: "done", Completed: "done", Waiting: "wait",
   WaitingForCheckpoint: "info", Suspending: "info", Resizing: "info", Starting: "info",
-  Suspended: "idle", Paused: "idle", WaitingForItsTurn: "idle", Failed: "bad", LeftAlone: "bad", NotManaged: "idle",
+  Suspended: "idle", Paused: "idle", WaitingForItsTurn: "idle", Failed: "bad", LeftAlone: "bad", Running: "good",
 };
 const PHASE_NAMES = {
-  AtTarget: "At target", WaitingForCheckpoint: "Awaits checkpoint", LeftAlone: "Left alone", WaitingForItsTurn: "Awaits its turn", NotManaged: "Not managed",
+  AtTarget: "At target", WaitingForCheckpoint: "Awaits checkpoint", LeftAlone: "Left alone", WaitingForItsTurn: "Awaits its turn", NotRunning: "Not running",
 };
 
 export const hasEnded = (row) => ["Completed", "Failed"].includes(row.phase);

@@ -1,5 +1,5 @@
 // The overview: a line for each job. Those that need somebody come first, then those that run, then those that ended.
-import { clock, duration, empty, figure, full, h, hasEnded, jobLink, phaseChip, redraw, remainingNow, replace, size, bar } from "./dom.js";
+import { bar, clock, duration, empty, figure, full, h, hasEnded, jobLink, phaseChip, readable, redraw, remainingNow, replace, size } from "./dom.js";
 import { state } from "./state.js";
 
 const MOST = 300;
@@ -137,7 +137,8 @@ function group(name, title) {
 }
 
 function line(row, name) {
-  const cells = name === "attention" ? [h("span", { class: "c-reason", title: row.needs }, awaited(row), row.needs)] : figures(row);
+  const awaits = awaited(row);
+  const cells = name === "attention" ? [h("span", { class: "c-reason", title: awaits + row.needs }, awaits && h("strong", {}, awaits), row.needs)] : figures(row);
   const link = jobLink(row);
   // The whole line leads to the job; its text can be selected, too.
   const open = (event) => { if (event.target !== link && !String(getSelection())) link.click(); };
@@ -155,13 +156,12 @@ function sizes(row) {
 
 /** For whom or until when it waits, where that is known and why it is looked at. */
 function awaited({ waits, needs }) {
-  if (!waits?.text.endsWith(needs)) return null;
-  const lead = waits.expectedAt > state.at ? `about ${clock(waits.expectedAt, state.at)} UTC, when ${waits.awaits} ends: ` : waits.behind && `behind ${waits.behind}: `;
-  return lead && h("strong", {}, lead);
+  if (!waits?.text.endsWith(needs)) return "";
+  return waits.expectedAt > state.at ? `about ${clock(waits.expectedAt, state.at)} UTC, when ${waits.awaits} ends: ` : waits.behind ? `behind ${waits.behind}: ` : "";
 }
 
 /** The goal without the name of what it is about: that is in its title. */
-const goal = (row) => row.goal.replace(/^.* ?<= ?/, "\u2264 ").replace(/^.* ?>= ?/, "\u2265 ");
+const goal = (row) => readable(row.goal).replace(/^.*(?=[\u2264\u2265])/, "").replace(/^(?![\u2264\u2265])/, "\u00b7 ");
 
 function figures(row) {
   const left = remainingNow(row, state.at);
@@ -170,7 +170,7 @@ function figures(row) {
   return [
     h("span", { class: "c-value", title: row.goal }, value, row.goal && h("span", { class: "note" }, ` ${goal(row)}`)),
     h("span", { class: "c-progress" }, percent !== null && [bar(percent, `${percent} %`), h("span", {}, `${percent} %`)]),
-    h("span", { class: "c-ends" }, left && row.endsAt > state.at ? [duration(left.median), h("span", { class: "note", title: full(row.endsAt) }, ` ${clock(row.endsAt, state.at)}`)] : row.outlook && h("span", { class: "note" }, row.outlook)),
+    h("span", { class: "c-ends", title: full(row.endsAt) || row.outlook }, left && row.endsAt > state.at ? [duration(left.median), h("span", { class: "note" }, ` ${clock(row.endsAt, state.at)}`)] : row.outlook && h("span", { class: "note" }, row.outlook)),
     h("span", { class: "c-reason note", title: row.reason }, row.action && h("span", { class: "action" }, row.action), hasEnded(row) && row.books ? row.books : row.reason),
   ];
 }
