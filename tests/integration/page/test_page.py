@@ -315,8 +315,6 @@ def test_the_keyboard_is_enough(browser: Browser, page: ServedPage) -> None:
     assert browser.value(f"getComputedStyle({LINES}[0]).outlineStyle") == "solid"
     browser.press("Enter", "Enter", 13)
     browser.wait("document.title.startsWith('vgg-12')")
-    browser.press("n", "KeyN", 78)
-    browser.wait("document.documentElement.dataset.view === 'nodes'")
 
 
 def test_what_is_listed_is_in_the_address(browser: Browser, page: ServedPage) -> None:
@@ -406,17 +404,6 @@ def test_a_deadline_is_one_sentence_with_its_probability(
     assert (
         "Deadline 09:10 UTC, in 1 h 10 min: its goal is met by then with a probability of " in head
     )
-
-
-def test_the_theme_is_chosen_and_kept(browser: Browser, page: ServedPage) -> None:
-    go(browser, page)
-    for choice, theme in (("light", "light"), ("dark", "dark")):
-        browser.value("document.getElementById('theme').click()")
-        browser.wait(f"document.documentElement.dataset.themeChoice === {choice!r}")
-        assert browser.value("document.documentElement.dataset.theme") == theme
-    go(browser, page)
-    assert browser.value("document.documentElement.dataset.theme") == "dark"
-    browser.value("localStorage.clear()")
 
 
 def test_of_a_thousand_jobs_the_first_lines_are_drawn_and_an_update_is_quick(
