@@ -24,13 +24,13 @@ def advice_sentences(advice: Advice) -> Iterator[str]:
             fast = found.speed_up
             yield (
                 f"{_size(advice, found)}, with {what}: {fast.median:.2g} times as fast (80 %: "
-                f"{fast.low:.2g} to {fast.high:.2g}), sooner with {found.chance:.0%}."
+                f"{fast.low:.2g} to {fast.high:.2g}), sooner with {100 * found.chance:.0f} %."
             )
     if advice.leaner is not None:
         freed = amounts_text({advice.resource: advice.freed})
         yield f"{_size(advice, advice.leaner)}: at most 5 % later, and frees {freed}."
     if advice.sooner is advice.larger is advice.leaner is None:
-        yield f"No other size is better with a probability of {LIKELY:.0%}."
+        yield f"No other size is better with a probability of {100 * LIKELY:.0f} %."
 
 
 def _size(advice: Advice, found: Alternative) -> str:

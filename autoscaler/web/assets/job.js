@@ -336,7 +336,7 @@ function caption(chart, ended) {
   if (ended && chart.k.length) parts.push(`The last value is of ${figure(chart.k[chart.k.length - 1])} ${unit}`);
   else if (chart.met) {
     const [low, median, high] = chart.met;
-    parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, 80 %: ${figure(low)} to ${figure(high)}${chart.goalK === null ? "" : `; the curve alone meets it after ${figure(chart.goalK)}`}`);
+    parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, 80 %: ${figure(low)} to ${figure(high)}${chart.goalK === null ? "" : `; the curve alone meets it after ${figure(chart.goalK, 3)}`}`);
   } else if (chart.reason) parts.push(chart.reason);
   if (chart.end !== null) parts.push(`the run is declared to end after ${figure(chart.end)} ${unit}`);
   if (chart.drops.length) parts.push(`the learning rate drops after ${chart.drops.map((each) => figure(each)).join(", ")}`);

@@ -4,9 +4,6 @@ import { state } from "./state.js";
 
 const MOST = 300;
 
-/** By when a job was submitted; seconds. */
-const RANGES = { "": ["Any time"], "1h": ["Last hour", 3600], "24h": ["Last 24 hours", 86400], "7d": ["Last 7 days", 604800], "30d": ["Last 30 days", 2592000] };
-
 /** The groups, in their order: what they are called, who is in them, and who comes first. */
 const GROUPS = {
   attention: ["Needs attention", (row) => row.rank > 0, (a, b) => a.rank - b.rank || b.priority - a.priority || a.createdAt - b.createdAt],
@@ -18,7 +15,6 @@ export function overview(parameters) {
   const filter = {
     text: parameters.get("q") ?? "", namespace: parameters.get("namespace") ?? "",
     group: parameters.get("show") in GROUPS ? parameters.get("show") : "",
-    since: parameters.get("since") in RANGES ? parameters.get("since") : "",
   };
   const tiles = h("div", { class: "filters", role: "group", "aria-label": "Groups" });
   const search = h("input", {
@@ -26,17 +22,15 @@ export function overview(parameters) {
     oninput: () => { filter.text = search.value; changed(); },
   });
   const namespaces = h("select", { "aria-label": "Namespace", hidden: true, onchange: () => { filter.namespace = namespaces.value; changed(); } });
-  const range = h("select", { "aria-label": "Submitted", onchange: () => { filter.since = range.value; changed(); } },
-    Object.entries(RANGES).map(([name, [label]]) => h("option", { value: name, selected: name === filter.since }, label)));
   const groups = new Map(Object.entries(GROUPS).map(([name, [title]]) => [name, group(name, title)]));
   const nothing = h("div", { hidden: true });
-  const toolbar = h("div", { class: "toolbar", hidden: true }, tiles, h("div", { class: "search" }, namespaces, range, search));
+  const toolbar = h("div", { class: "toolbar", hidden: true }, tiles, h("div", { class: "search" }, namespaces, search));
   const element = h("div", { class: "view jobs" }, h("h1", { class: "sr" }, "Jobs"),
     toolbar, [...groups.values()].map((each) => each.element), nothing);
 
   /** What is shown is in the address: it can be kept, sent, and gone back to. */
   function address() {
-    const named = [["q", filter.text], ["show", filter.group], ["namespace", filter.namespace], ["since", filter.since]];
+    const named = [["q", filter.text], ["show", filter.group], ["namespace", filter.namespace]];
     const query = new URLSearchParams(named.filter(([, each]) => each)).toString();
     state.list = `#/${query && `?${query}`}`;
     history.replaceState(null, "", state.list);
@@ -50,8 +44,7 @@ export function overview(parameters) {
   function draw() {
     const text = filter.text.trim().toLowerCase();
     const all = [...state.rows.values()];
-    const from = filter.since ? state.at - RANGES[filter.since][1] : -Infinity;
-    const found = all.filter((row) => row.createdAt >= from && (!filter.namespace || row.namespace === filter.namespace) &&
+    const found = all.filter((row) => (!filter.namespace || row.namespace === filter.namespace) &&
       (!text || `${row.namespace}/${row.name} ${row.needs ?? ""} ${row.reason ?? ""} ${row.goal ?? ""}`.toLowerCase().includes(text)));
     const totals = {};
     let shown = 0;

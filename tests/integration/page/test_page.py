@@ -318,25 +318,24 @@ def test_the_keyboard_is_enough(browser: Browser, page: ServedPage) -> None:
 
 
 def test_what_is_listed_is_in_the_address(browser: Browser, page: ServedPage) -> None:
-    go(browser, page, "#/?show=attention&namespace=team-a&since=7d", ".line")
+    go(browser, page, "#/?q=e&show=attention&namespace=team-a", ".line")
     shown = browser.value(f"{LINES}.map((each) => each.innerText)")
     assert shown
     assert all("team-a" in each for each in shown)
     assert browser.value(f"{LINES}.every((each) => each.matches('.line-attention'))")
     browser.value("document.querySelector('[data-group=attention]').focus()")
     browser.press("Enter", "Enter", 13)
-    assert browser.value("location.hash") == "#/?namespace=team-a&since=7d"
+    assert browser.value("location.hash") == "#/?q=e&namespace=team-a"
     assert browser.value("document.activeElement.dataset.group") == "attention"
     browser.value("document.querySelector('[data-group=ended]').click()")
-    assert browser.value("location.hash") == "#/?show=ended&namespace=team-a&since=7d"
-    for label, value in (("Namespace", ""), ("Submitted", "1h")):
-        choose = f"each.value = {value!r}; each.dispatchEvent(new Event('change'))"
-        browser.value(f"{{const each = document.querySelector('[aria-label={label}]'); {choose}}}")
-    assert browser.value("location.hash") == "#/?show=ended&since=1h"
+    assert browser.value("location.hash") == "#/?q=e&show=ended&namespace=team-a"
+    choose = "each.value = ''; each.dispatchEvent(new Event('change'))"
+    browser.value(f"{{const each = document.querySelector('[aria-label=Namespace]'); {choose}}}")
+    assert browser.value("location.hash") == "#/?q=e&show=ended"
     browser.value("document.querySelector('[data-group=ended]').click()")
     # The whole line leads to the job.
     browser.value("document.querySelector('.line-running .c-progress').click()")
-    browser.wait("document.querySelector('.crumbs a')?.getAttribute('href') === '#/?since=1h'")
+    browser.wait("document.querySelector('.crumbs a')?.getAttribute('href') === '#/?q=e'")
     assert browser.complaints == []
 
 
