@@ -3,7 +3,6 @@
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Final
@@ -28,7 +27,6 @@ from optimus.jobs import (
     Role,
     TargetEpochs,
     TargetSteps,
-    goal_text,
 )
 from optimus.kube.job_events import BoundedSource
 from optimus.kube.profile_codec import learned
@@ -201,8 +199,8 @@ class Details:
                 advice = [f"Nothing is known of its training: {read}."]
             else:
                 told, until = read
-                progress, job = told.progress, replace(job, goal=told.goal)
-                row, advice = _row_by_log(row, told, until), list(advice_sentences(told))
+                progress, row = told.progress, _row_by_log(row, told, until)
+                advice = list(advice_sentences(told))
         known = job is not None and progress is not None
         warnings = [status.complaint, status.straggler, *status.failed_counts]
         return JobDetail(
@@ -268,7 +266,6 @@ def _row_by_log(row: JobRow, told: Advice, until: float) -> JobRow:
     return msgspec.structs.replace(
         row,
         loss=current_loss(told.progress),
-        goal=goal_text(told.goal),
         speed=told.steps_per_second,
         percent=None if told.done is None else round(100 * told.done),
         remaining=told.left,

@@ -13,8 +13,8 @@ const STORED_MS = 15000;
 const isUnmanaged = (row) => !row.profile || row.phase === "LeftAlone";
 
 const placedOnly = (row) => (row.isResized
-  ? "It is placed as a gang, and keeps its size: without a goal, as the annotation optimus.dl/target-loss sets one, nothing is decided about it."
-  : `It is placed as a gang, and keeps its size: a ${row.kind} is never resized.`);
+  ? "It is placed as a gang and keeps its size, since it has no goal. The annotation optimus.dl/target-loss, for example, sets one."
+  : `It is placed as a gang and keeps its size: a ${row.kind} is never resized.`);
 
 export function jobView(namespace, name) {
   const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
@@ -116,10 +116,10 @@ export function jobView(namespace, name) {
       h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.needs || found.reason || found.leftAlone || (isUnmanaged(row) ? placedOnly(row) : "nothing was decided yet")),
       row.deadlineAt && !hasEnded(row) && deadline(row, found)));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
-    boxes.model.hidden = !found.speed?.speed.length && !found.speed?.samples.length;
+    boxes.model.hidden = !found.speed?.speed.length && !(found.speed?.samples.length > 1);
     boxes.timeline.hidden = found.counts.length < 2 && !found.rescales.length;
-    boxes.middle.className = boxes.model.hidden ? "" : "columns even";
     boxes.placement.hidden = !found.places.length;
+    boxes.middle.className = boxes.model.hidden || (boxes.timeline.hidden && boxes.placement.hidden) ? "" : "columns even";
     boxes.decided.hidden = !found.decisions.length;
     boxes.told.className = boxes.decided.hidden ? "" : "columns even";
     tiles(found);
@@ -204,7 +204,7 @@ export function jobView(namespace, name) {
       for (const each of buttons.children) each.setAttribute("aria-pressed", String(each.dataset.what === what));
       replace(holder, chart.speed.length ? surface(chart, what, asked.ask) : samples(chart));
     };
-    const choices = chart.speed.length ? [["speed", "Speed"], ["remaining", "Time to goal"]] : [];
+    const choices = chart.speed.length && !hasEnded(found.row) ? [["speed", "Speed"], ["remaining", "Time to goal"]] : [];
     const buttons = h("div", { class: "segmented", role: "group", "aria-label": "What is shown" },
       choices.map(([what, label]) => h("button", { type: "button", "data-what": what, onclick: () => pick(what) }, label)));
     replace(boxes.speed, panel("Speed by size", { actions: buttons, note: chart.expected ? `${chart.unit}, expected` : chart.unit }, holder, h("p", { class: "caption" }, chart.speed.length ? `By the model. A dot marks a size that was measured, the frame the ${hasEnded(found.row) ? "last one." : "present one. Click a size, or set it under What if, to ask what it would mean."}` : chart.reason)));
@@ -336,7 +336,7 @@ function caption(chart, ended) {
   if (ended && chart.k.length) parts.push(`The last value is of ${figure(chart.k[chart.k.length - 1])} ${unit}`);
   else if (chart.met) {
     const [low, median, high] = chart.met;
-    parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, 80 %: ${figure(low)} to ${figure(high)}${chart.goalK === null ? "" : `; the curve alone meets it after ${figure(chart.goalK, 3)}`}`);
+    parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, 80 %: ${figure(low)} to ${figure(high)}${chart.goal === null ? "" : `; the curve alone ${chart.goalK === null ? "does not meet it so far as it is drawn" : `meets it after ${figure(chart.goalK, 3)}`}`}`);
   } else if (chart.reason) parts.push(chart.reason);
   if (chart.end !== null) parts.push(`the run is declared to end after ${figure(chart.end)} ${unit}`);
   if (chart.drops.length) parts.push(`the learning rate drops after ${chart.drops.map((each) => figure(each)).join(", ")}`);
