@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Final
@@ -34,7 +34,6 @@ from optimus.lifecycle import JobRecord, recorded_history
 from optimus.models.forecast import Forecast, current_loss
 from optimus.nodes import Node
 from optimus.progress.types import NOTHING, TrainingProgress
-from optimus.resources import amounts_text
 from optimus.snapshot import BoundPod
 from optimus.what_if import counts as what_if
 from optimus.what_if.advice import Advice
@@ -42,10 +41,6 @@ from optimus.what_if.counts import CountsQuestion, DecisionBasis
 from optimus.what_if.text import advice_sentences, counts_sentences
 
 _MOST_REMEMBERED: Final = 32
-
-_LOG_SECONDS: Final = 30.0
-_MOST_LOGS: Final = 2
-"""A log of thousands of lines takes a good part of a second of a core, too."""
 
 _ONE_AT_A_TIME: Final = threading.Lock()
 """A placement on thousands of nodes takes a good part of a second of a core."""
@@ -83,13 +78,6 @@ class NodeReplicas(msgspec.Struct, frozen=True):
     replicas: list[Replica]
 
 
-class Fact(msgspec.Struct, frozen=True):
-    """A named value of the job's settings."""
-
-    name: str
-    value: str
-
-
 class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The view of one job."""
 
@@ -97,7 +85,9 @@ class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     row: JobRow
     reason: str
     left_alone: str
-    facts: list[Fact]
+    facts: list[tuple[str, str]]
+    """What holds for a managed job, beside what its user has written, by name."""
+
     charts: list[CurveChart]
     speed: SpeedChart | None
     places: list[NodeReplicas]
@@ -155,7 +145,8 @@ class Details:
         self._guard, self._settings = threading.Lock(), settings
         price = settings.interval.price_seconds(NO_HISTORY)
         read = partial(read_training, source, price)
-        self._logs: Stored[ReadTraining] = Stored(read, LOG_BUSY, _LOG_SECONDS, _MOST_LOGS)
+        # A log of thousands of lines takes a good part of a second of a core.
+        self._logs: Stored[ReadTraining] = Stored(read, LOG_BUSY, seconds=30.0, most=2)
         self._learned: LRUCache[
             str, tuple[object, TrainingProgress | None, Forecast | NotReady | None, JobRecord]
         ] = LRUCache(_MOST_REMEMBERED)
@@ -308,27 +299,21 @@ def _deadline_probability(
     return round(forecast.probability_within(job.finish_by - at, job.counts), 3)
 
 
-def _facts(job: Job, found: JobCopy) -> list[Fact]:
-    if job.goal is None:
-        return [Fact(name, value) for name, value in _requests(job) if value]
-    bounds = job.bounds
+def _facts(job: Job, found: JobCopy) -> list[tuple[str, str]]:
+    if found.status.phase is None:
+        return []
+    bounds, step = job.bounds, found.status.checkpoint_step
     servers = f"{bounds.min_ps} to {bounds.max_ps or 'any'} PS, " if job.counts.ps else ""
     named = {
         "bounds": f"{servers}{bounds.min_workers} to {bounds.max_workers or 'any'} workers",
         "training": _training(job),
         "rescale": f"{job.rescale}",
-        "at target": f"{job.at_target}",
-        "manage": "paused" if job.paused else f"{job.manage}",
-        **dict(_requests(job)),
         "workload": job.workload or "",
-        "checkpoint": ""
-        if found.status.checkpoint_step is None
-        else f"step {found.status.checkpoint_step}",
+        "last checkpoint": "" if step is None else f"step {step}",
         "saves on stop": found.status.saves_on_stop,
         "declared end": found.status.declared_end,
-        "deadline": found.status.deadline,
     }
-    return [Fact(name, value) for name, value in named.items() if value]
+    return [(name, value) for name, value in named.items() if value]
 
 
 def _training(job: Job) -> str:
@@ -338,17 +323,6 @@ def _training(job: Job) -> str:
         return mode
     of = "each worker" if job.batch.scope is BatchScope.WORKER else "all workers together"
     return f"{mode}, a step takes {job.batch.size} examples of {of}"
-
-
-def _requests(job: Job) -> Iterator[tuple[str, str]]:
-    """Return what its replicas request, and its priority."""
-    if job.counts.ps:
-        yield "each PS", amounts_text(job.ps.resources)
-    for each in job.fixed:
-        yield f"each {each.role}", amounts_text(each.spec.resources)
-    if job.counts.workers:
-        yield "each worker", amounts_text(job.worker.resources)
-    yield "priority", f"{job.priority} {job.priority_class}".strip()
 
 
 def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[NodeReplicas]:

@@ -1,15 +1,12 @@
 // Elements and texts. Everything that comes from the cluster is set as text, never as markup.
 
-const SVG = "http://www.w3.org/2000/svg";
-const SVG_TAGS = new Set(["svg", "path", "rect", "circle", "line", "g", "text", "title", "polyline"]);
-
 export function h(tag, properties = {}, ...children) {
-  const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, each] of Object.entries(value)) element.style.setProperty(key, each);
-    else element.setAttribute(name === "className" ? "class" : name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true ? "" : String(value));
   }
   append(element, children);
   return element;
@@ -173,8 +170,8 @@ export function jobLink(row, text) {
 }
 
 export function panel(title, properties, ...children) {
-  const { note, className, actions } = properties ?? {};
-  return h("section", { class: `panel ${className ?? ""}` },
+  const { note, actions } = properties ?? {};
+  return h("section", { class: "panel" },
     h("div", { class: "panel-head" }, h("h2", {}, title), note && h("span", { class: "note" }, note), actions),
     children);
 }

@@ -103,7 +103,7 @@ export function jobView(namespace, name) {
 
   function gone() {
     detail = null;
-    replace(element, empty("There is no such job", `${namespace}/${name} is not there, or not any more.`), h("p", { class: "center" }, h("a", { href: "#/" }, "All jobs")));
+    replace(element, empty("There is no such job", `${namespace}/${name} is not there, or not any more.`));
   }
 
   function draw(found) {
@@ -131,7 +131,7 @@ export function jobView(namespace, name) {
     redraw(boxes.decisions, () => decisions(found));
     drawCommands(row);
     replace(boxes.advice, found.advice.length > 0 && panel("Other sizes", { note: "by its log" }, found.advice.map((each) => h("p", {}, each))));
-    replace(boxes.facts, h("dl", { class: "facts" }, found.facts.map((each) => h("div", {}, h("dt", {}, each.name), h("dd", {}, each.value)))));
+    replace(boxes.facts, found.facts.length > 0 && panel("Settings", {}, h("dl", { class: "facts" }, found.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))))));
   }
 
   function drawCommands(row) {
@@ -148,7 +148,7 @@ export function jobView(namespace, name) {
     replace(boxes.told, boxes.decided, boxes.eventsPanel = panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
     replace(boxes.middle, boxes.model, h("div", { class: "stack" }, boxes.timeline, boxes.placement));
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves, boxes.advice, boxes.middle,
-      boxes.told, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands));
+      boxes.told, boxes.facts, panel("kubectl", { note: "with your own rights" }, boxes.commands));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = shownCommands = "";
     asked = whatIf(namespace, name, boxes.whatIf);

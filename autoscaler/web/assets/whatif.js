@@ -15,8 +15,7 @@ export function whatIf(namespace, name, box) {
   const result = h("div", { class: "what-if-result", role: "status" });
   const inputs = { ps: stepper("ps", "PS"), workers: stepper("workers", "Workers") };
   const more = h("button", { type: "button", onclick: () => ask(present.ps, present.workers + 4) }, "+4 workers");
-  const reset = h("button", { type: "button", onclick: () => ask(present.ps, present.workers) }, "Reset");
-  const form = h("div", { class: "what-if" }, inputs.ps.element, inputs.workers.element, more, reset);
+  const form = h("div", { class: "what-if" }, inputs.ps.element, inputs.workers.element, more);
   replace(box, panel("What if", { note: "nothing is changed" }, form, result));
 
   function stepper(role, label) {
