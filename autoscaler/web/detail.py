@@ -184,7 +184,7 @@ class Details:
         progress, forecast, record = self.learned(found, copy.at)
         job, status, row = found.job, found.status, row_of(found)
         advice: list[str] = []
-        if progress is None and job is not None and not has_ended(found) and found.pods:
+        if progress is None and job is not None and any(pod.running for pod in found.pods):
             read = self._logs.of(found)
             if isinstance(read, NotReady):
                 advice = [f"Nothing is known of its training: {read}."]

@@ -112,10 +112,9 @@ function show() {
   document.documentElement.dataset.view = name;
 }
 
-let first = true;
 addEventListener("hashchange", () => {
   show();
-  if (!first) main.focus({ preventScroll: true });
+  main.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
 
@@ -134,5 +133,4 @@ addEventListener("keydown", (event) => {
 });
 
 show();
-first = false;
 connect();

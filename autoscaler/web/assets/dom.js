@@ -164,9 +164,9 @@ export function bar(percent, label, kind = "") {
   return h("span", { class: `bar ${kind}`, role: "img", "aria-label": label }, h("span", { class: "bar-fill", style: { width: `${value}%` } }));
 }
 
-export function jobLink(row, text) {
+export function jobLink(row) {
   const path = `#/jobs/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
-  return h("a", { href: path, class: "job-link" }, text ?? row.name);
+  return h("a", { href: path, class: "job-link" }, row.name);
 }
 
 export function panel(title, properties, ...children) {
