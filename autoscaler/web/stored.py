@@ -27,12 +27,6 @@ from optimus.what_if.advice import Advice, advise
 _MOST_KEPT: Final = 32
 _MOST_AT_ONCE: Final = 2
 _WINDOW_SECONDS: Final = 5.0
-_LINES: Final = 2000
-"""The last ones of a log, which are enough for its speed and its losses."""
-
-_FIRST_BYTES: Final = 1 << 13
-"""The beginning of a log, where a program says how long it will train."""
-
 _BUSY: Final = "others read jobs just now: try again in a few seconds"
 EVENTS_BUSY: Final = JobEvents((), (_BUSY,))
 LOG_BUSY: Final = NotReady(_BUSY)
@@ -104,12 +98,15 @@ def read_training(source: BoundedSource, price_seconds: float, found: JobCopy) -
         return NotReady("none of its pods trains")
     lead, log = run.pods[0], ProgressLog(LogFormatOptions.of(job, time.thread_time))
     role, index = (lead.replica.role, lead.replica.index) if lead.replica else (Role.WORKER, 0)
-    last = LogReader(source).read(lead, last_lines=_LINES)
+    last = LogReader(source).read(lead, last_lines=2000)
+    if not isinstance(last, Refused) and last.truncated:
+        last = LogReader(source).read(lead, last_lines=200)  # the end is what was cut off
     if isinstance(last, Refused):
         return NotReady(f"its log cannot be read: {last.sentence}")
     if not last.lines:
         return NotReady("its log is empty")
-    first = LogReader(source, _FIRST_BYTES).read(lead) if last.skipped else last
+    # In the beginning a program says how long it will train.
+    first = LogReader(source, 1 << 13).read(lead) if last.skipped else last
     before = [] if isinstance(first, Refused) else first.lines
     before = [each for each in before if each.at < last.lines[0].at]
     for lines, skipped in ((before, False), (last.lines, last.skipped)):
