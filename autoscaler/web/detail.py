@@ -13,6 +13,7 @@ from cachetools import LRUCache
 from autoscaler.web.charts import CurveChart, SpeedChart, curve_chart, speed_chart
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
+from autoscaler.web.job_events import BoundedSource
 from autoscaler.web.rows import JobRow, has_ended, row_of
 from autoscaler.web.stored import LOG_BUSY, ReadTraining, Stored, read_training
 from optimus.allocation import NO_HISTORY, JobHistory
@@ -28,7 +29,6 @@ from optimus.jobs import (
     TargetEpochs,
     TargetSteps,
 )
-from optimus.kube.job_events import BoundedSource
 from optimus.kube.profile_codec import learned
 from optimus.lifecycle import JobRecord, recorded_history
 from optimus.models.forecast import Forecast, current_loss

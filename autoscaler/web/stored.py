@@ -14,9 +14,9 @@ from cachetools import TTLCache
 
 from autoscaler.logs.poller import run_of
 from autoscaler.web.copies import JobCopy
+from autoscaler.web.job_events import BoundedSource, DisplayedJob, JobEvents, read_job_events
 from optimus.errors import NotReady
 from optimus.jobs import Role
-from optimus.kube.job_events import BoundedSource, DisplayedJob, JobEvents, read_job_events
 from optimus.kube.logs import LogReader
 from optimus.kube.results import Refused
 from optimus.progress.log import ProgressLog
