@@ -268,6 +268,16 @@ def _is_stopped(job: TrainingJob) -> bool:
     return job.suspended and (mark is None or mark.pause is not None)
 
 
+def quota_refusal(uid: str, observation: Observation) -> str:
+    """Return which quota has no room for the pods that a job without a profile lacks; empty where
+    none refuses them."""
+    part = _part(uid, None, observation)
+    if part is not None:
+        part.quotas = [each for each in observation.snapshot.quotas if uid in each.charges]
+    refused = part is not None and part.refused_by is not None
+    return part.text(observation.jobs.values()) if part is not None and refused else ""
+
+
 def _part(uid: str, state: TrackedJob | None, observation: Observation) -> _PartialGang | None:
     """A gang of which pods are missing; ``None`` where none is, or it is being moved or ends."""
     job = observation.jobs.get(uid)

@@ -29,8 +29,8 @@ from optimus.progress.types import LossPoint, TrainingProgress
 _MOST_POINTS: Final = 400
 _CURVE_POINTS: Final = 160
 _LONGEST_AHEAD: Final = 6.0
-"""The curve is drawn up to so many times the training so far, and further to where it is expected
-to meet the goal, up to ``_GOAL_AHEAD`` times."""
+"""The curve is drawn up to so many times the training so far, and further to where it meets the
+goal or is expected to, up to ``_GOAL_AHEAD`` times."""
 
 _GOAL_AHEAD: Final = 20.0
 
@@ -120,17 +120,16 @@ class _Quantity:
         ]
 
 
-def curve_charts(
-    job: Job, progress: TrainingProgress, forecast: Forecast | NotReady | None
-) -> list[CurveChart]:
-    """A chart of the quantity that the goal is about."""
-    known = forecast if isinstance(forecast, Forecast) else None
-    return [_curve_chart(job.goal, progress, known)]
-
-
-def _curve_chart(
-    goal: Goal | None, progress: TrainingProgress, forecast: Forecast | None
+def curve_chart(
+    goal: Goal | None,
+    progress: TrainingProgress,
+    known: Forecast | NotReady | None,
+    *,
+    ended: bool = False,
 ) -> CurveChart:
+    """A chart of the quantity that the goal is about; of a job that has ended without what would
+    have come."""
+    forecast = known if isinstance(known, Forecast) else None
     found, name = _quantity(goal, progress), "loss"
     if isinstance(goal, TargetMetric):
         name = goal.name
@@ -160,20 +159,28 @@ def _curve_chart(
         else (round(met.low, 2), round(met.point, 2), round(met.high, 2)),
         reason=str(met) if isinstance(met, NotReady) else "",
     )
-    return chart if isinstance(fitted, NotReady) else _with_curve(chart, found, fitted, series)
+    if isinstance(fitted, NotReady):
+        return chart
+    end = done if ended else _drawn_until(chart, found.goal, fitted)
+    return _with_curve(chart, found, fitted, series, end)
 
 
-def _with_curve(
-    chart: CurveChart, found: _Quantity, curve: LossCurve, series: LossSeries
-) -> CurveChart:
-    end = 1.15 * chart.done
+def _drawn_until(chart: CurveChart, goal: LossGoal | None, curve: LossCurve) -> float:
+    end, declared = 1.15 * chart.done, curve.schedule
     if chart.met is not None:
         _, median, latest = chart.met
         near = max(_LONGEST_AHEAD * chart.done, min(1.15 * median, _GOAL_AHEAD * chart.done))
         end = max(end, min(1.05 * latest, near))
-    declared = curve.schedule
     if declared is not None:
-        end = max(end, float(declared.end))
+        return max(end, float(declared.end))
+    ahead = np.linspace(chart.done, _GOAL_AHEAD * chart.done, _CURVE_POINTS)
+    return max(end, 1.05 * (_reached(ahead, curve.predict(ahead), goal, chart.done) or 0.0))
+
+
+def _with_curve(
+    chart: CurveChart, found: _Quantity, curve: LossCurve, series: LossSeries, end: float
+) -> CurveChart:
+    declared = curve.schedule
     k = np.linspace(max(curve.start, float(series.k[0])), end, _CURVE_POINTS)
     low, high = curve.band(k)
     band = found.printed(low), found.printed(high)

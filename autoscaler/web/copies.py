@@ -12,6 +12,7 @@ from autoscaler.cluster import Observation
 from autoscaler.decide import rescales_of
 from autoscaler.jobs.state import TrackedJob
 from autoscaler.profile.status import status_of
+from autoscaler.quota_deadlocks import quota_refusal
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.capacity_plan import Claim, claims_of
@@ -133,6 +134,7 @@ def _by_profile(training_job: TrainingJob, observation: Observation) -> JobCopy:
     uid, profile = training_job.uid, observation.profiles.get(training_job.uid)
     pods = observation.pods.get(uid, ())
     failure = None if profile is not None else failure_of(pods, observation.at)
+    refusal = quota_refusal(uid, observation)
     return JobCopy(
         training_job.key,
         uid,
@@ -141,7 +143,7 @@ def _by_profile(training_job: TrainingJob, observation: Observation) -> JobCopy:
         training_job.job,
         _NO_STATUS if profile is None else profile.status,
         pods,
-        observation.waits.get(uid),
+        Wait(text=refusal) if refusal else observation.waits.get(uid),
         submitted_kind=_submitted_kind(training_job),
         outcome=training_job.outcome,
         message=training_job.message,

@@ -2,31 +2,43 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Final
 
 import msgspec
 from cachetools import LRUCache
 
-from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_chart
+from autoscaler.web.charts import CurveChart, SpeedChart, curve_chart, speed_chart
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
-from autoscaler.web.rows import JobRow, row_of
+from autoscaler.web.job_events import BoundedSource
+from autoscaler.web.rows import JobRow, has_ended, row_of
+from autoscaler.web.stored import LOG_BUSY, ReadTraining, Stored, read_training
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.jobs import TRAINERS, BatchScope, Counts, Job, JobKey, Role, TargetEpochs, TargetSteps
+from optimus.jobs import (
+    TRAINERS,
+    BatchScope,
+    Counts,
+    Job,
+    JobKey,
+    Role,
+    TargetEpochs,
+    TargetSteps,
+)
 from optimus.kube.profile_codec import learned
 from optimus.lifecycle import JobRecord, recorded_history
-from optimus.models.forecast import Forecast
+from optimus.models.forecast import Forecast, current_loss
 from optimus.nodes import Node
 from optimus.progress.types import NOTHING, TrainingProgress
-from optimus.resources import amounts_text
 from optimus.snapshot import BoundPod
 from optimus.what_if import counts as what_if
+from optimus.what_if.advice import Advice
 from optimus.what_if.counts import CountsQuestion, DecisionBasis
-from optimus.what_if.text import counts_sentences
+from optimus.what_if.text import advice_sentences, counts_sentences
 
 _MOST_REMEMBERED: Final = 32
 
@@ -66,13 +78,6 @@ class NodeReplicas(msgspec.Struct, frozen=True):
     replicas: list[Replica]
 
 
-class Fact(msgspec.Struct, frozen=True):
-    """A named value of the job's settings."""
-
-    name: str
-    value: str
-
-
 class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The view of one job."""
 
@@ -80,16 +85,15 @@ class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     row: JobRow
     reason: str
     left_alone: str
-    facts: list[Fact]
+    facts: list[tuple[str, str]]
+    """What holds for a managed job, beside what its user has written, by name."""
+
     charts: list[CurveChart]
     speed: SpeedChart | None
     places: list[NodeReplicas]
     counts: list[CountsPoint]
     rescales: list[RescaleEntry]
     decisions: list[DecisionEntry]
-    since: float | None
-    """When the timeline begins."""
-
     price_seconds: float
     """What a rescale is taken to cost it; ``price_measured``: by its own last rescales."""
 
@@ -105,6 +109,8 @@ class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """That the goal is met by the deadline at the present counts; ``None`` without one of both."""
 
     warnings: list[str]
+    advice: list[str]
+    """Sentences on other counts, of a job that is not managed."""
 
 
 class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -134,8 +140,13 @@ class NodePage(msgspec.Struct, frozen=True):
 class Details:
     """Makes views; remembers the last fits of jobs that are known by their profile alone."""
 
-    def __init__(self, settings: DecisionSettings) -> None:
+    def __init__(self, settings: DecisionSettings, source: BoundedSource) -> None:
+        """Logs are read from ``source``."""
         self._guard, self._settings = threading.Lock(), settings
+        price = settings.interval.price_seconds(NO_HISTORY)
+        read = partial(read_training, source, price)
+        # A log of thousands of lines takes a good part of a second of a core.
+        self._logs: Stored[ReadTraining] = Stored(read, LOG_BUSY, seconds=30.0, most=2)
         self._learned: LRUCache[
             str, tuple[object, TrainingProgress | None, Forecast | NotReady | None, JobRecord]
         ] = LRUCache(_MOST_REMEMBERED)
@@ -171,22 +182,32 @@ class Details:
     def job(self, copy: ClusterCopy, found: JobCopy, timeline: JobTimeline) -> JobDetail:
         """The view of one job."""
         progress, forecast, record = self.learned(found, copy.at)
-        job, status = found.job, found.status
+        job, status, row = found.job, found.status, row_of(found)
+        advice: list[str] = []
+        if progress is None and job is not None and any(pod.running for pod in found.pods):
+            read = self._logs.of(found)
+            if isinstance(read, NotReady):
+                advice = [f"Nothing is known of its training: {read}."]
+            else:
+                told, until = read
+                progress, row = told.progress, _row_by_log(row, told, until)
+                advice = list(advice_sentences(told))
         known = job is not None and progress is not None
         warnings = [status.complaint, status.straggler, *status.failed_counts]
         return JobDetail(
             at=copy.at,
-            row=row_of(found),
+            row=row,
             reason=found.reason,
             left_alone="" if job is None else job.left_alone or "",
             facts=[] if job is None else _facts(job, found),
-            charts=curve_charts(job, progress, forecast) if known and job and progress else [],
+            charts=[curve_chart(job.goal, progress, forecast, ended=has_ended(found))]
+            if known and job and progress
+            else [],
             speed=speed_chart(job, progress, forecast) if known and job and progress else None,
             places=_places(found, copy.observation.node_kinds),
             counts=list(timeline.counts),
             rescales=list(timeline.rescales),
             decisions=list(timeline.decisions),
-            since=timeline.counts[0].at if timeline.counts else None,
             price_seconds=round(self._price_seconds(copy, found), 1),
             price_measured=bool(record.prices),
             profiling_runs=len(record.profiled),
@@ -194,6 +215,7 @@ class Details:
             trained_seconds=round(status.trained_seconds, 1),
             deadline_probability=_deadline_probability(job, forecast, found.decided_at or copy.at),
             warnings=[warning for warning in warnings if warning],
+            advice=advice,
         )
 
     def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> PageAnswer:
@@ -230,6 +252,19 @@ class Details:
         return NodePage(copy.at, len(rows), offset, rows[offset : offset + most])
 
 
+def _row_by_log(row: JobRow, told: Advice, until: float) -> JobRow:
+    """Return the row of a job without a profile with what its log shows."""
+    return msgspec.structs.replace(
+        row,
+        loss=current_loss(told.progress),
+        speed=told.steps_per_second,
+        percent=None if told.done is None else round(100 * told.done),
+        remaining=told.left,
+        ends_at=None if told.left is None else until + told.left.median,
+        outlook=told.unlikely,
+    )
+
+
 def _mentions(row: NodeRow, text: str) -> bool:
     return any(text in each.lower() for each in (row.name, row.kind, *(job[0] for job in row.jobs)))
 
@@ -264,27 +299,21 @@ def _deadline_probability(
     return round(forecast.probability_within(job.finish_by - at, job.counts), 3)
 
 
-def _facts(job: Job, found: JobCopy) -> list[Fact]:
-    if job.goal is None:
-        return [Fact(name, value) for name, value in _requests(job) if value]
-    bounds = job.bounds
+def _facts(job: Job, found: JobCopy) -> list[tuple[str, str]]:
+    if found.status.phase is None:
+        return []
+    bounds, step = job.bounds, found.status.checkpoint_step
     servers = f"{bounds.min_ps} to {bounds.max_ps or 'any'} PS, " if job.counts.ps else ""
     named = {
         "bounds": f"{servers}{bounds.min_workers} to {bounds.max_workers or 'any'} workers",
         "training": _training(job),
         "rescale": f"{job.rescale}",
-        "at target": f"{job.at_target}",
-        "manage": "paused" if job.paused else f"{job.manage}",
-        **dict(_requests(job)),
         "workload": job.workload or "",
-        "checkpoint": ""
-        if found.status.checkpoint_step is None
-        else f"step {found.status.checkpoint_step}",
+        "last checkpoint": "" if step is None else f"step {step}",
         "saves on stop": found.status.saves_on_stop,
         "declared end": found.status.declared_end,
-        "deadline": found.status.deadline,
     }
-    return [Fact(name, value) for name, value in named.items() if value]
+    return [(name, value) for name, value in named.items() if value]
 
 
 def _training(job: Job) -> str:
@@ -294,17 +323,6 @@ def _training(job: Job) -> str:
         return mode
     of = "each worker" if job.batch.scope is BatchScope.WORKER else "all workers together"
     return f"{mode}, a step takes {job.batch.size} examples of {of}"
-
-
-def _requests(job: Job) -> Iterator[tuple[str, str]]:
-    """Return what its replicas request, and its priority."""
-    if job.counts.ps:
-        yield "each PS", amounts_text(job.ps.resources)
-    for each in job.fixed:
-        yield f"each {each.role}", amounts_text(each.spec.resources)
-    if job.counts.workers:
-        yield "each worker", amounts_text(job.worker.resources)
-    yield "priority", f"{job.priority} {job.priority_class}".strip()
 
 
 def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[NodeReplicas]:

@@ -1,13 +1,14 @@
 """The page: read-only views of the cluster, of its jobs and of what was decided, in a browser.
 
 Everything comes from ``PageFeed``, which holds immutable copies: no request reaches the loop. The
-Events on a job alone are read from the API server, within the limits of ``StoredEvents``. Names and
-Events are data of others: they are sent as JSON alone, and the headers below let a browser run no
-script and load nothing but this server's own files."""
+Events on a job, and the log of one without a profile, are read from the API server, within the
+limits of ``Stored``. Names and Events are data of others: they are sent as JSON alone, and the
+headers below let a browser run no script and load nothing but this server's own files."""
 
 import ipaddress
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,8 +18,8 @@ from flask import Flask, Response, abort, request
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
-from autoscaler.web.job_events import BoundedSource
-from autoscaler.web.stored import StoredEvents
+from autoscaler.web.job_events import BoundedSource, JobEvents
+from autoscaler.web.stored import EVENTS_BUSY, Stored, read_events
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, JobKey
 
@@ -59,7 +60,8 @@ def create_page(feed: PageFeed, settings: DecisionSettings, source: BoundedSourc
     """The web application over a feed; ``settings`` are those by which counts are decided, and
     Events are read from ``source``."""
     app = Flask(__name__, static_folder="assets", static_url_path="/assets")
-    api = _Api(feed, Details(settings), StoredEvents(source))
+    events = Stored(partial(read_events, source), EVENTS_BUSY)
+    api = _Api(feed, Details(settings, source), events)
 
     @app.before_request
     def refuse_other_hosts() -> Response | None:
@@ -107,7 +109,7 @@ def _is_rebound(remote: str, host: str) -> bool:
 class _Api:
     """The answers in JSON."""
 
-    def __init__(self, feed: PageFeed, details: Details, stored: StoredEvents) -> None:
+    def __init__(self, feed: PageFeed, details: Details, stored: Stored[JobEvents]) -> None:
         self._feed, self._details, self._stored = feed, details, stored
 
     def overview(self) -> Response:

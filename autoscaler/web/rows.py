@@ -23,8 +23,9 @@ _MOST_AHEAD: Final = 3
 
 _ENDED: Final = (Phase.COMPLETED, Phase.FAILED)
 _OVER: Final = (*_ENDED, Phase.LEFT_ALONE)
-NOT_MANAGED: Final = "NotManaged"
-"""Where the page shows a phase: a job without a goal, which is only placed."""
+RUNNING: Final = "Running"
+NOT_RUNNING: Final = "NotRunning"
+"""Where the page shows a phase: a job without a profile, which waits for nobody."""
 
 
 class Waits(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -145,11 +146,12 @@ def _needs(copy: JobCopy, phase: str, waits: Waits | None) -> tuple[int, str]:
     reason, outlook = copy.reason, outlook_of(copy)
     if phase in _ENDED:
         return (2, reason or "it has failed") if phase == Phase.FAILED else (0, "")
+    is_refused = waits is not None and (waits.never or NOT_CREATED in waits.text)
     is_late = any(part in status.deadline for part in ("at risk", "no counts meet", "has passed"))
     found = (
         (phase == Phase.FAILING, reason),
         (False, ""),  # of one that has failed
-        (waits is not None and waits.never, "" if waits is None else waits.text),
+        (is_refused, "" if waits is None else waits.text),
         (phase == Phase.LEFT_ALONE, reason),
         (is_late, f"deadline {status.deadline}"),
         ("unlikely" in outlook, outlook),
@@ -169,7 +171,11 @@ def phase_of(copy: JobCopy) -> str:
     """The phase that is shown: that of its profile, until the job itself says that it has ended."""
     if copy.outcome is not None:
         return Phase.COMPLETED if copy.outcome == "Succeeded" else Phase.FAILED
-    return copy.status.phase or (Phase.FAILING if copy.failure else NOT_MANAGED)
+    if copy.status.phase or copy.failure:
+        return copy.status.phase or Phase.FAILING
+    if copy.wait is not None:
+        return Phase.WAITING
+    return RUNNING if any(pod.running for pod in copy.pods) else NOT_RUNNING
 
 
 def has_ended(copy: JobCopy) -> bool:

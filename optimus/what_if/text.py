@@ -1,10 +1,40 @@
 """The answers in sentences, for the command line and the page."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from optimus.resources import amounts_text
 from optimus.times import duration
+from optimus.what_if.advice import LIKELY, Advice, Alternative
 from optimus.what_if.counts import WhatIf
+
+
+def advice_sentences(advice: Advice) -> Iterator[str]:
+    """Return what other counts would do for a job that nobody manages, and why no end is known."""
+    if advice.no_end:
+        yield f"Its end is not known: {advice.no_end}."
+    if not advice.is_compared:
+        yield (
+            "Other sizes are not compared: without optimus.dl/global-batch-size each worker's batch"
+            " is fixed, and another size changes what the job learns."
+        )
+        return
+    for found, what in ((advice.sooner, "no more capacity"), (advice.larger, "more capacity")):
+        if found is not None:
+            fast = found.speed_up
+            yield (
+                f"{_size(advice, found)}, with {what}: {fast.median:.2g} times as fast (80 %: "
+                f"{fast.low:.2g} to {fast.high:.2g}), sooner with {100 * found.chance:.0f} %."
+            )
+    if advice.leaner is not None:
+        freed = amounts_text({advice.resource: advice.freed})
+        yield f"{_size(advice, advice.leaner)}: at most 5 % later, and frees {freed}."
+    if advice.sooner is advice.larger is advice.leaner is None:
+        yield f"No other size is better with a probability of {100 * LIKELY:.0f} %."
+
+
+def _size(advice: Advice, found: Alternative) -> str:
+    return replace(advice.job, counts=found.counts).size
 
 
 def counts_sentences(answer: WhatIf) -> Iterator[str]:

@@ -80,26 +80,7 @@ function noticeText() {
 
 setInterval(header, 1000);
 
-// --- the theme
-
-const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
-const button = document.getElementById("theme");
-function showTheme() {
-  const [sign, name] = THEMES[window.optimusTheme.choice] ?? THEMES.auto;
-  button.textContent = sign;
-  button.setAttribute("aria-label", `Theme: ${name}`);
-  button.title = `Theme: ${name}`;
-}
-button.addEventListener("click", () => {
-  const order = Object.keys(THEMES);
-  const theme = window.optimusTheme;
-  theme.choice = order[(order.indexOf(theme.choice) + 1) % order.length];
-});
-addEventListener("themechange", () => {
-  showTheme();
-  view?.repaint?.();
-});
-showTheme();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view?.repaint?.());
 
 // --- the views
 
@@ -131,10 +112,9 @@ function show() {
   document.documentElement.dataset.view = name;
 }
 
-let first = true;
 addEventListener("hashchange", () => {
   show();
-  if (!first) main.focus({ preventScroll: true });
+  main.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
 
@@ -149,13 +129,8 @@ addEventListener("keydown", (event) => {
     }
   } else if (event.key === "Escape" && typing) {
     event.target.blur();
-  } else if (!typing && event.key === "o") {
-    location.hash = "#/";
-  } else if (!typing && event.key === "n") {
-    location.hash = "#/nodes";
   }
 });
 
 show();
-first = false;
 connect();

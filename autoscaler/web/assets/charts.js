@@ -100,7 +100,7 @@ function instants(plot, ticks) {
 export function curveChart(box, chart, logarithmic) {
   const last = chart.fitK.length ? chart.fitK[chart.fitK.length - 1] : Math.max(...chart.k, 1);
   const past = chart.fitK.map((k, index) => (k <= chart.done ? chart.fit[index] : null));
-  const ahead = chart.fitK.map((k, index) => (k >= chart.done ? chart.fit[index] : null));
+  const ahead = chart.fitK.map((k, index) => (k >= chart.done && last > chart.done ? chart.fit[index] : null));
   const tables = [
     [chart.k, chart.value],
     [chart.fitK, past, ahead, chart.low, chart.high],
@@ -108,7 +108,6 @@ export function curveChart(box, chart, logarithmic) {
   ];
   const data = uPlot.join(tables);
   const main = token("--series-1");
-  const accent = token("--goal");
   const number = (_, value) => (value == null ? "" : figure(value));
   const options = {
     width: Math.max(box.clientWidth, 200),
@@ -124,21 +123,21 @@ export function curveChart(box, chart, logarithmic) {
       { label: chart.name, stroke: token("--points"), paths: () => null, points: { show: true, size: 5, fill: token("--points"), stroke: token("--points") }, value: number },
       { label: "fit", stroke: main, width: 2, spanGaps: true, points: { show: false }, value: number },
       { label: "forecast", stroke: main, width: 2, dash: [6, 5], spanGaps: true, points: { show: false }, value: number },
-      { label: "80 % interval", stroke: "transparent", spanGaps: true, points: { show: false }, value: (plot, value, _, index) => (value == null ? "" : `${figure(value)} to ${figure(plot.data[5][index])}`) },
-      { label: "upper end", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
-      { label: "goal", stroke: accent, width: 1.5, dash: [3, 4], spanGaps: true, points: { show: false }, value: number },
+      { label: "80 % interval", stroke: "transparent", auto: false, spanGaps: true, points: { show: false }, value: (plot, value, _, index) => (value == null ? "" : `${figure(value)} to ${figure(plot.data[5][index])}`) },
+      { label: "upper end", stroke: "transparent", auto: false, spanGaps: true, points: { show: false }, value: number },
+      { label: "goal", stroke: token("--goal"), width: 1.5, dash: [3, 4], spanGaps: true, points: { show: false }, value: number },
     ],
     hooks: { draw: [(plot) => marks(plot, chart)], ready: [curveLegend] },
   };
   track(new uPlot(options, data, box), box, `${chart.name} over ${chart.unit}`);
 }
 
-/** Points and the band are drawn as such; both ends of the band are one entry. */
+/** Points and the band are drawn as such; both ends of the band are one entry; what is not drawn has none. */
 function curveLegend(plot) {
   const entries = plot.root.querySelectorAll(".u-legend .u-series");
   entries[1].querySelector(".u-marker").classList.add("mark-dot");
   entries[4].querySelector(".u-marker").classList.add("mark-band");
-  entries[5].hidden = true;
+  entries.forEach((each, index) => { each.hidden = index === 5 || !plot.data[index].some((value) => value != null); });
 }
 
 function padded(plot, low, high) {
@@ -174,6 +173,7 @@ function marks(plot, chart) {
     ctx.fillStyle = token("--goal");
     ctx.fillRect(at(low), bbox.top, at(Math.min(high, plot.scales.x.max)) - at(low), bbox.height);
     ctx.globalAlpha = 1;
+    if (low === high) line(low, token("--goal"), [3, 4]); // an amount of training
   }
   if (chart.goalK !== null && chart.goal !== null && inside(chart.goalK)) {
     ctx.setLineDash([]);

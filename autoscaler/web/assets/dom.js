@@ -1,15 +1,12 @@
 // Elements and texts. Everything that comes from the cluster is set as text, never as markup.
 
-const SVG = "http://www.w3.org/2000/svg";
-const SVG_TAGS = new Set(["svg", "path", "rect", "circle", "line", "g", "text", "title", "polyline"]);
-
 export function h(tag, properties = {}, ...children) {
-  const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, each] of Object.entries(value)) element.style.setProperty(key, each);
-    else element.setAttribute(name === "className" ? "class" : name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true ? "" : String(value));
   }
   append(element, children);
   return element;
@@ -46,10 +43,10 @@ export function duration(seconds) {
   if (seconds === null || seconds === undefined || !isFinite(seconds)) return "–";
   const s = Math.max(Math.round(seconds), 0);
   if (s < 60) return `${s} s`;
-  if (s < 600) return [`${Math.floor(s / 60)} m`, s % 60 && `${s % 60} s`].filter(Boolean).join(" ");
-  const minutes = Math.round(s / 60); // rounded before it is cut into parts: no 1 h 60 m
-  if (minutes < 60) return `${minutes} m`;
-  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${minutes % 60} m`;
+  if (s < 600) return [`${Math.floor(s / 60)} min`, s % 60 && `${s % 60} s`].filter(Boolean).join(" ");
+  const minutes = Math.round(s / 60); // rounded before it is cut into parts: no 1 h 60 min
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
   if (s >= 1000 * 86400) return `${figure(s / 86400 / 365.25, 2)} years`;
   const hours = Math.round(s / 3600);
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
@@ -57,6 +54,9 @@ export function duration(seconds) {
 
 /** A duration that may be below 0. */
 export const signed = (seconds) => (seconds < 0 ? `−${duration(-seconds)}` : duration(seconds));
+
+/** A goal as it is read: "loss \u2264 0.15". */
+export const readable = (goal) => goal.replace("<=", "\u2264").replace(">=", "\u2265");
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
@@ -145,10 +145,10 @@ export function resourceName(resource) {
 const PHASES = {
   Training: "good", Failing: "bad", Profiling: "info", AtTarget: "done", Completed: "done", Waiting: "wait",
   WaitingForCheckpoint: "info", Suspending: "info", Resizing: "info", Starting: "info",
-  Suspended: "idle", Paused: "idle", WaitingForItsTurn: "idle", Failed: "bad", LeftAlone: "bad", NotManaged: "idle",
+  Suspended: "idle", Paused: "idle", WaitingForItsTurn: "idle", Failed: "bad", LeftAlone: "bad", Running: "good",
 };
 const PHASE_NAMES = {
-  AtTarget: "At target", WaitingForCheckpoint: "Awaits checkpoint", LeftAlone: "Left alone", WaitingForItsTurn: "Awaits its turn", NotManaged: "Not managed",
+  AtTarget: "At target", WaitingForCheckpoint: "Awaits checkpoint", LeftAlone: "Left alone", WaitingForItsTurn: "Awaits its turn", NotRunning: "Not running",
 };
 
 export const hasEnded = (row) => ["Completed", "Failed"].includes(row.phase);
@@ -164,14 +164,14 @@ export function bar(percent, label, kind = "") {
   return h("span", { class: `bar ${kind}`, role: "img", "aria-label": label }, h("span", { class: "bar-fill", style: { width: `${value}%` } }));
 }
 
-export function jobLink(row, text) {
+export function jobLink(row) {
   const path = `#/jobs/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
-  return h("a", { href: path, class: "job-link" }, text ?? row.name);
+  return h("a", { href: path, class: "job-link" }, row.name);
 }
 
 export function panel(title, properties, ...children) {
-  const { note, className, actions } = properties ?? {};
-  return h("section", { class: `panel ${className ?? ""}` },
+  const { note, actions } = properties ?? {};
+  return h("section", { class: "panel" },
     h("div", { class: "panel-head" }, h("h2", {}, title), note && h("span", { class: "note" }, note), actions),
     children);
 }

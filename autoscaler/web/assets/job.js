@@ -1,8 +1,8 @@
 // One job: its curve, its speed over counts, its timeline, where it runs and what was decided.
 import { countsChart, curveChart, sweep } from "./charts.js";
 import {
-  ago, bar, clock, counts, duration, empty, figure, full, h, hasEnded, panel, phaseChip, redraw, remainingNow, replace,
-  second, signed, size, unbroken,
+  ago, bar, clock, counts, duration, empty, figure, full, h, hasEnded, panel, phaseChip, readable, redraw, remainingNow,
+  replace, second, signed, size, unbroken,
 } from "./dom.js";
 import { state } from "./state.js";
 import { whatIf } from "./whatif.js";
@@ -10,14 +10,11 @@ import { whatIf } from "./whatif.js";
 const REFRESH_MS = 3000;
 const STORED_MS = 15000;
 
-const isUnmanaged = (row) => ["NotManaged", "LeftAlone"].includes(row.phase);
-
-/** Whether nothing is known of its training, and nothing will be: it has ended, or it is only placed. */
-const isUnknown = (found) => (hasEnded(found.row) || isUnmanaged(found.row)) && !found.charts.length && !found.speed;
+const isUnmanaged = (row) => !row.profile || row.phase === "LeftAlone";
 
 const placedOnly = (row) => (row.isResized
-  ? "It is placed as a gang and not managed, since it has no goal: the annotation optimus.dl/target-loss, for example, sets one."
-  : `It is placed as a gang. A ${row.kind} is never resized, and its log is not read: kubectl optimus advise ${row.name} tells when it ends.`);
+  ? "It is placed as a gang and keeps its size, since it has no goal. The annotation optimus.dl/target-loss, for example, sets one."
+  : `It is placed as a gang and keeps its size: a ${row.kind} is never resized.`);
 
 export function jobView(namespace, name) {
   const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
@@ -39,7 +36,7 @@ export function jobView(namespace, name) {
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
+    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), places: h("div", {}), decisions: h("div", {}), advice: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
     events: h("div", {}, h("p", { class: "caption" }, "Loading")),
   };
 
@@ -106,7 +103,7 @@ export function jobView(namespace, name) {
 
   function gone() {
     detail = null;
-    replace(element, empty("There is no such job", `${namespace}/${name} is not there, or not any more.`), h("p", { class: "center" }, h("a", { href: "#/" }, "All jobs")));
+    replace(element, empty("There is no such job", `${namespace}/${name} is not there, or not any more.`));
   }
 
   function draw(found) {
@@ -119,11 +116,10 @@ export function jobView(namespace, name) {
       h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.needs || found.reason || found.leftAlone || (isUnmanaged(row) ? placedOnly(row) : "nothing was decided yet")),
       row.deadlineAt && !hasEnded(row) && deadline(row, found)));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
-    boxes.model.hidden = !found.speed?.speed.length && !found.speed?.samples.length;
-    boxes.timeline.hidden = !found.counts.length && !found.rescales.length;
-    boxes.middle.className = boxes.model.hidden ? "" : "columns even";
-    boxes.curves.hidden = isUnknown(found) && !hasEnded(row);
+    boxes.model.hidden = !found.speed?.speed.length && !(found.speed?.samples.length > 1);
+    boxes.timeline.hidden = found.counts.length < 2 && !found.rescales.length;
     boxes.placement.hidden = !found.places.length;
+    boxes.middle.className = boxes.model.hidden || (boxes.timeline.hidden && boxes.placement.hidden) ? "" : "columns even";
     boxes.decided.hidden = !found.decisions.length;
     boxes.told.className = boxes.decided.hidden ? "" : "columns even";
     tiles(found);
@@ -134,7 +130,8 @@ export function jobView(namespace, name) {
     places(found);
     redraw(boxes.decisions, () => decisions(found));
     drawCommands(row);
-    replace(boxes.facts, h("dl", { class: "facts" }, found.facts.map((each) => h("div", {}, h("dt", {}, each.name), h("dd", {}, each.value)))));
+    replace(boxes.advice, found.advice.length > 0 && panel("Other sizes", { note: "by its log" }, found.advice.map((each) => h("p", {}, each))));
+    replace(boxes.facts, found.facts.length > 0 && panel("Settings", {}, h("dl", { class: "facts" }, found.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))))));
   }
 
   function drawCommands(row) {
@@ -150,56 +147,48 @@ export function jobView(namespace, name) {
     replace(boxes.decided, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions));
     replace(boxes.told, boxes.decided, boxes.eventsPanel = panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
     replace(boxes.middle, boxes.model, h("div", { class: "stack" }, boxes.timeline, boxes.placement));
-    replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves, boxes.middle,
-      boxes.told, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands));
+    replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves, boxes.advice, boxes.middle,
+      boxes.told, boxes.facts, panel("kubectl", { note: "with your own rights" }, boxes.commands));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = shownCommands = "";
     asked = whatIf(namespace, name, boxes.whatIf);
   }
 
+  /** What is known, each on a tile; nothing has a tile that says that it is not known. */
   function tiles(found) {
     const row = found.row;
+    const ended = hasEnded(row);
     const left = remainingNow(row, found.at);
     const cut = (row.metric ?? "").lastIndexOf(" ");
     const value = row.metric ? row.metric.slice(cut + 1) : figure(row.loss);
-    const [of, goal] = [row.metric ? row.metric.slice(0, Math.max(cut, 0)) || "metric" : "Loss", row.goal ? `goal ${row.goal}` : "no goal"];
-    const speed = row.speed === undefined ? "–" : `${figure(row.speed, 3)} /s`;
-    const books = row.books && tile("Saved", signed(row.saved), row.books, null, row.saved < 0 ? "alert" : "");
-    if (hasEnded(row) || isUnmanaged(row)) {
-      const place = found.places.flatMap((each) => each.replicas.map(() => each.node));
-      replace(boxes.tiles,
-        tile("Size", unbroken(size(row)), hasEnded(row) ? "at its end" : ""),
-        !hasEnded(row) && tile("Pods", `${place.filter(Boolean).length} of ${place.length}`, "have a node"),
-        value !== "–" && tile(of, value, "the last one"),
-        row.goal && tile("Goal", row.outlook === "goal met" ? "Met" : "Not met", [row.goal, row.outlook !== "goal met" && row.percent && `${row.percent} % of the way`].filter(Boolean).join("; ")),
-        (found.trained || found.trainedSeconds > 0) && trainedTile(found),
-        row.speed !== undefined && tile("Speed", speed, "steps, as measured last"),
-        books);
-      return;
-    }
+    const of = row.metric ? row.metric.slice(0, Math.max(cut, 0)) || "metric" : "Loss";
+    const nodes = found.places.flatMap((each) => each.replicas.map(() => each.node));
+    const done = [found.trained, found.trainedSeconds > 0 && `in ${duration(found.trainedSeconds)}`].filter(Boolean);
     replace(boxes.tiles,
-      tile("Size", unbroken(size(row)), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : moves(row.rescales ?? 0, found.profilingRuns)),
-      tile(of, value, goal),
-      tile("Progress", row.percent === undefined ? "–" : `${row.percent} %`, `trained for ${duration(found.trainedSeconds)}`, row.percent === undefined ? null : bar(row.percent, `${row.percent} %`)),
-      tile("Remaining", left ? duration(left.median) : "–", 
-        [row.endsAt && h("span", { title: full(row.endsAt) }, `done at ${clock(row.endsAt, state.at || found.at)} UTC`), row.outlook, left && left.high > left.low && `${duration(left.low)} to ${duration(left.high)} with 80 %`]
+      tile("Size", unbroken(size(row)), ended ? "at its end" : row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : row.profile && moves(row.rescales ?? 0, found.profilingRuns)),
+      !row.profile && nodes.length > 0 && tile("Pods", `${nodes.filter(Boolean).length} of ${nodes.length}`, "have a node"),
+      value !== "–" && tile(of, value, ended ? "the last one" : row.goal && `goal ${readable(row.goal)}`),
+      ended && row.goal && tile("Goal", row.outlook === "goal met" ? "Met" : "Not met", [readable(row.goal), row.outlook !== "goal met" && row.percent && `${row.percent} % of the way`].filter(Boolean).join("; ")),
+      !ended && row.percent !== undefined ? tile("Progress", `${row.percent} %`, done.join(", "), bar(row.percent, `${row.percent} %`)) : done.length > 0 && tile("Trained", ...trained(done)),
+      left && tile("Remaining", duration(left.median),
+        [row.endsAt && h("span", { title: full(row.endsAt) }, `done at ${clock(row.endsAt, state.at || found.at)}`), row.outlook, left.high > left.low && `80 %: ${duration(left.low)} to ${duration(left.high)}`]
           .filter(Boolean).flatMap((each) => ["; ", each]).slice(1)),
-      tile("Speed", speed, `steps; a rescale ${found.priceMeasured ? "costs" : "is taken to cost"} ${duration(found.priceSeconds)}`),
-      books);
+      row.speed !== undefined && tile("Speed", `${figure(row.speed, 3)} steps/s`, ended ? "as measured last" : row.profile && `a rescale costs ${found.priceMeasured ? "" : "about "}${duration(found.priceSeconds)}`),
+      row.books && tile("Saved", signed(row.saved), row.books, null, row.saved < 0 ? "alert" : ""));
   }
 
   function curves(found) {
-    const text = JSON.stringify([found.charts, isUnknown(found), hasEnded(found.row)]);
+    const text = JSON.stringify([found.charts, hasEnded(found.row)]);
     if (text === shownCurve) return;
     shownCurve = text;
-    if (!found.charts.length) return replace(boxes.curves, isUnknown(found) && h("p", { class: "caption" }, "The job has ended, and nothing of its training is known here."));
+    if (!found.charts.length) return replace(boxes.curves, hasEnded(found.row) && h("p", { class: "caption" }, "The job has ended, and nothing of its training is known here."));
     const drawn = found.charts.map((chart) => {
       const box = h("div", { class: "chart" });
       const note = h("p", { class: "caption" }, caption(chart, hasEnded(found.row)));
       const title = chart.name === "loss" ? "Loss" : chart.name;
       const positive = chart.value.length > 0 && Math.min(...chart.value, chart.goal ?? 1) > 0;
       const scale = positive && h("button", { type: "button", class: "filter", "aria-pressed": String(logarithmic), onclick: () => { logarithmic = !logarithmic; shownCurve = ""; redraw(boxes.curves, () => curves(detail)); } }, "Log scale");
-      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}`, actions: scale }, chart.k.length > 0 && box, note), box, chart];
+      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${readable(chart.goalText)}`, actions: scale }, chart.k.length > 0 && box, note), box, chart];
     });
     replace(boxes.curves, h("div", { class: drawn.length > 1 ? "columns even" : "" }, drawn.map(([each]) => each)));
     sweep();
@@ -215,10 +204,10 @@ export function jobView(namespace, name) {
       for (const each of buttons.children) each.setAttribute("aria-pressed", String(each.dataset.what === what));
       replace(holder, chart.speed.length ? surface(chart, what, asked.ask) : samples(chart));
     };
-    const choices = chart.speed.length ? [["speed", "Speed"], ["remaining", "Time to goal"]] : [];
+    const choices = chart.speed.length && !hasEnded(found.row) ? [["speed", "Speed"], ["remaining", "Time to goal"]] : [];
     const buttons = h("div", { class: "segmented", role: "group", "aria-label": "What is shown" },
       choices.map(([what, label]) => h("button", { type: "button", "data-what": what, onclick: () => pick(what) }, label)));
-    replace(boxes.speed, panel("Speed by size", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? `By the model. A dot marks a size that was measured, the frame the ${hasEnded(found.row) ? "last one." : "present one. Click a size, or set it under What if, to ask what it would mean."}` : chart.reason)));
+    replace(boxes.speed, panel("Speed by size", { actions: buttons, note: chart.expected ? `${chart.unit}, expected` : chart.unit }, holder, h("p", { class: "caption" }, chart.speed.length ? `By the model. A dot marks a size that was measured, the frame the ${hasEnded(found.row) ? "last one." : "present one. Click a size, or set it under What if, to ask what it would mean."}` : chart.reason)));
     pick(kept);
   }
 
@@ -226,7 +215,7 @@ export function jobView(namespace, name) {
     const text = JSON.stringify([found.counts, found.rescales]);
     if (text === shownCounts) return;
     shownCounts = text;
-    if (found.counts.length) {
+    if (found.counts.length && !boxes.timeline.hidden) {
       replace(boxes.counts);
       sweep();
       countsChart(boxes.counts, found.counts, found.rescales, found.at);
@@ -237,7 +226,7 @@ export function jobView(namespace, name) {
       h("span", { class: "change" }, each.purpose === "profiling" && "profiling run: ", `${counts(each.fromPs, each.fromWorkers)} → ${each.toWorkers ? counts(each.toPs, each.toWorkers) : "suspended"}`),
       h("span", { class: `outcome ${each.outcome === "reached" ? "good" : ""}` }, each.endedAt ? each.outcome : each.step || "in progress"),
       h("span", { class: "cost" }, each.priceSeconds !== null ? `cost ${duration(each.priceSeconds)}` : each.endedAt ? `took ${duration(each.endedAt - each.beganAt)}` : `for ${duration(found.at - each.beganAt)}`),
-      h("span", { class: "why clamp", title: each.why }, each.why)))) : h("p", { class: "caption" }, found.since ? `No rescale since ${clock(found.since, found.at)}.` : ""));
+      h("span", { class: "why clamp", title: each.why }, each.why)))) : null);
   }
 
   function places(found) {
@@ -279,11 +268,10 @@ export function jobView(namespace, name) {
   };
 }
 
-function trainedTile(found) {
-  const time = found.trainedSeconds > 0 && duration(found.trainedSeconds);
-  if (!found.trained) return tile("Trained", time, "");
-  const [value, step] = found.trained.split(/, (?=step)/);
-  return tile("Trained", value, [step, time && `in ${time}`].filter(Boolean).join("; "));
+/** "24 of 60 epochs" above "step 2,400, in 24 min". */
+function trained(done) {
+  const [value, ...rest] = done.join(", ").split(", ");
+  return [value.replace(/^in /, ""), rest.join(", ")];
 }
 
 /** The deadline, and how likely it is met, in one sentence; then what stands in its way. */
@@ -348,7 +336,7 @@ function caption(chart, ended) {
   if (ended && chart.k.length) parts.push(`The last value is of ${figure(chart.k[chart.k.length - 1])} ${unit}`);
   else if (chart.met) {
     const [low, median, high] = chart.met;
-    parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, between ${figure(low)} and ${figure(high)} with 80 %${chart.goalK === null ? "" : `; the curve alone meets it after ${figure(chart.goalK)}`}`);
+    parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, 80 %: ${figure(low)} to ${figure(high)}${chart.goal === null ? "" : `; the curve alone ${chart.goalK === null ? "does not meet it so far as it is drawn" : `meets it after ${figure(chart.goalK, 3)}`}`}`);
   } else if (chart.reason) parts.push(chart.reason);
   if (chart.end !== null) parts.push(`the run is declared to end after ${figure(chart.end)} ${unit}`);
   if (chart.drops.length) parts.push(`the learning rate drops after ${chart.drops.map((each) => figure(each)).join(", ")}`);

@@ -94,12 +94,7 @@ function card(node) {
       return h("div", {}, h("dt", {}, resourceName(resource)), h("dd", {}, bar(percent, `${figure(percent, 3)} %: ${words}`, percent > 95 ? "full" : ""), h("span", {}, words)));
     })),
     h("ul", { class: "tags" }, node.jobs.map(([job, replicas]) => {
-      const [namespace, name] = split(job);
+      const [namespace, name = job] = job.split(/\/(.*)/s);
       return h("li", {}, h("a", { href: `#/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`, title: job }, name), h("span", {}, ` ${roleCounts(replicas)}`));
     }), node.moreJobs > 0 && h("li", {}, `and ${node.moreJobs} more`)));
-}
-
-function split(job) {
-  const cut = job.indexOf("/");
-  return [job.slice(0, cut), job.slice(cut + 1)];
 }

@@ -1,11 +1,8 @@
 // The overview: a line for each job. Those that need somebody come first, then those that run, then those that ended.
-import { clock, duration, empty, figure, full, h, hasEnded, jobLink, phaseChip, redraw, remainingNow, replace, size, bar } from "./dom.js";
+import { bar, clock, duration, empty, figure, full, h, hasEnded, jobLink, phaseChip, readable, redraw, remainingNow, replace, size } from "./dom.js";
 import { state } from "./state.js";
 
 const MOST = 300;
-
-/** By when a job was submitted; seconds. */
-const RANGES = { "": ["Any time"], "1h": ["Last hour", 3600], "24h": ["Last 24 hours", 86400], "7d": ["Last 7 days", 604800], "30d": ["Last 30 days", 2592000] };
 
 /** The groups, in their order: what they are called, who is in them, and who comes first. */
 const GROUPS = {
@@ -18,7 +15,6 @@ export function overview(parameters) {
   const filter = {
     text: parameters.get("q") ?? "", namespace: parameters.get("namespace") ?? "",
     group: parameters.get("show") in GROUPS ? parameters.get("show") : "",
-    since: parameters.get("since") in RANGES ? parameters.get("since") : "",
   };
   const tiles = h("div", { class: "filters", role: "group", "aria-label": "Groups" });
   const search = h("input", {
@@ -26,17 +22,15 @@ export function overview(parameters) {
     oninput: () => { filter.text = search.value; changed(); },
   });
   const namespaces = h("select", { "aria-label": "Namespace", hidden: true, onchange: () => { filter.namespace = namespaces.value; changed(); } });
-  const range = h("select", { "aria-label": "Submitted", onchange: () => { filter.since = range.value; changed(); } },
-    Object.entries(RANGES).map(([name, [label]]) => h("option", { value: name, selected: name === filter.since }, label)));
   const groups = new Map(Object.entries(GROUPS).map(([name, [title]]) => [name, group(name, title)]));
   const nothing = h("div", { hidden: true });
-  const toolbar = h("div", { class: "toolbar", hidden: true }, tiles, h("div", { class: "search" }, namespaces, range, search));
+  const toolbar = h("div", { class: "toolbar", hidden: true }, tiles, h("div", { class: "search" }, namespaces, search));
   const element = h("div", { class: "view jobs" }, h("h1", { class: "sr" }, "Jobs"),
     toolbar, [...groups.values()].map((each) => each.element), nothing);
 
   /** What is shown is in the address: it can be kept, sent, and gone back to. */
   function address() {
-    const named = [["q", filter.text], ["show", filter.group], ["namespace", filter.namespace], ["since", filter.since]];
+    const named = [["q", filter.text], ["show", filter.group], ["namespace", filter.namespace]];
     const query = new URLSearchParams(named.filter(([, each]) => each)).toString();
     state.list = `#/${query && `?${query}`}`;
     history.replaceState(null, "", state.list);
@@ -50,8 +44,7 @@ export function overview(parameters) {
   function draw() {
     const text = filter.text.trim().toLowerCase();
     const all = [...state.rows.values()];
-    const from = filter.since ? state.at - RANGES[filter.since][1] : -Infinity;
-    const found = all.filter((row) => row.createdAt >= from && (!filter.namespace || row.namespace === filter.namespace) &&
+    const found = all.filter((row) => (!filter.namespace || row.namespace === filter.namespace) &&
       (!text || `${row.namespace}/${row.name} ${row.needs ?? ""} ${row.reason ?? ""} ${row.goal ?? ""}`.toLowerCase().includes(text)));
     const totals = {};
     let shown = 0;
@@ -137,7 +130,8 @@ function group(name, title) {
 }
 
 function line(row, name) {
-  const cells = name === "attention" ? [h("span", { class: "c-reason", title: row.needs }, awaited(row), row.needs)] : figures(row);
+  const awaits = awaited(row);
+  const cells = name === "attention" ? [h("span", { class: "c-reason", title: awaits + row.needs }, awaits && h("strong", {}, awaits), row.needs)] : figures(row);
   const link = jobLink(row);
   // The whole line leads to the job; its text can be selected, too.
   const open = (event) => { if (event.target !== link && !String(getSelection())) link.click(); };
@@ -155,13 +149,12 @@ function sizes(row) {
 
 /** For whom or until when it waits, where that is known and why it is looked at. */
 function awaited({ waits, needs }) {
-  if (!waits?.text.endsWith(needs)) return null;
-  const lead = waits.expectedAt > state.at ? `about ${clock(waits.expectedAt, state.at)} UTC, when ${waits.awaits} ends: ` : waits.behind && `behind ${waits.behind}: `;
-  return lead && h("strong", {}, lead);
+  if (!waits?.text.endsWith(needs)) return "";
+  return waits.expectedAt > state.at ? `about ${clock(waits.expectedAt, state.at)} UTC, when ${waits.awaits} ends: ` : waits.behind ? `behind ${waits.behind}: ` : "";
 }
 
 /** The goal without the name of what it is about: that is in its title. */
-const goal = (row) => row.goal.replace(/^.* ?<= ?/, "\u2264 ").replace(/^.* ?>= ?/, "\u2265 ");
+const goal = (row) => readable(row.goal).replace(/^.*(?=[\u2264\u2265])/, "").replace(/^(?![\u2264\u2265])/, "\u00b7 ");
 
 function figures(row) {
   const left = remainingNow(row, state.at);
@@ -170,7 +163,7 @@ function figures(row) {
   return [
     h("span", { class: "c-value", title: row.goal }, value, row.goal && h("span", { class: "note" }, ` ${goal(row)}`)),
     h("span", { class: "c-progress" }, percent !== null && [bar(percent, `${percent} %`), h("span", {}, `${percent} %`)]),
-    h("span", { class: "c-ends" }, left && row.endsAt > state.at ? [duration(left.median), h("span", { class: "note", title: full(row.endsAt) }, ` ${clock(row.endsAt, state.at)}`)] : row.outlook && h("span", { class: "note" }, row.outlook)),
+    h("span", { class: "c-ends", title: full(row.endsAt) || row.outlook }, left && row.endsAt > state.at ? [duration(left.median), h("span", { class: "note" }, ` ${clock(row.endsAt, state.at)}`)] : row.outlook && h("span", { class: "note" }, row.outlook)),
     h("span", { class: "c-reason note", title: row.reason }, row.action && h("span", { class: "action" }, row.action), hasEnded(row) && row.books ? row.books : row.reason),
   ];
 }

@@ -15,8 +15,7 @@ export function whatIf(namespace, name, box) {
   const result = h("div", { class: "what-if-result", role: "status" });
   const inputs = { ps: stepper("ps", "PS"), workers: stepper("workers", "Workers") };
   const more = h("button", { type: "button", onclick: () => ask(present.ps, present.workers + 4) }, "+4 workers");
-  const reset = h("button", { type: "button", onclick: () => ask(present.ps, present.workers) }, "Reset");
-  const form = h("div", { class: "what-if" }, inputs.ps.element, inputs.workers.element, more, reset);
+  const form = h("div", { class: "what-if" }, inputs.ps.element, inputs.workers.element, more);
   replace(box, panel("What if", { note: "nothing is changed" }, form, result));
 
   function stepper(role, label) {
@@ -64,14 +63,12 @@ export function whatIf(namespace, name, box) {
       replace(result, h("p", { class: "caption" }, `Now: done ${when(answer.now, answer.at)}. Choose another size, or click one above.`));
       return;
     }
-    const { then, saves_seconds: saved } = answer;
-    const earlier = saved >= 0;
+    const { then } = answer;
     replace(result,
-      h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done `, h("strong", {}, when(then, answer.at)),
-        h("span", { class: earlier ? "gain" : "loss" }, Math.abs(saved) < 1 ? "as now" : `${duration(Math.abs(saved))} ${earlier ? "earlier" : "later"}`)),
-      h("p", { class: "caption" }, `${duration(then.remaining.low)} to ${duration(then.remaining.high)} with 80 %.`),
-      sentences.map((each) => h("p", { class: "caption" }, each)),
-      h("p", {}, !answer.allowed && h("span", { class: "phase phase-bad" }, "out of its bounds"), " ", answer.fits !== null && h("span", { class: `phase phase-${answer.fits ? "good" : "wait"}` }, answer.fits ? "fits on free capacity" : "does not fit now")));
+      h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done `, h("strong", {}, when(then, answer.at))),
+      h("p", { class: "caption" }, `80 %: ${duration(then.remaining.low)} to ${duration(then.remaining.high)}.`),
+      sentences.map((each, index) => h("p", { class: index ? "caption" : answer.saves_seconds >= 0 ? "gain" : "loss" }, each)),
+      !answer.allowed && h("p", { class: "phase phase-bad" }, "out of its bounds"));
   }
 
   return {

@@ -3,6 +3,8 @@
 import pytest
 
 from autoscaler.decide import _Cluster
+from autoscaler.web.copies import copy_of_profiles
+from autoscaler.web.rows import row_of
 from optimus.jobs import Counts
 from optimus.kube.suspension import read_suspension
 from tests.unit.autoscaler.fake_job import SUSPENDED_BY
@@ -73,7 +75,12 @@ def test_of_two_gangs_that_hold_halves_of_a_quota_the_later_makes_way_for_the_fi
 def test_a_job_of_another_kind_is_made_way_for_and_told_what_to_do() -> None:
     made = QuotaScene()
     made.two_halves(kinds=("PyTorchJob", "TFJob"))
-    made.harness.run(100)
+    made.harness.run(18)
+    copies = copy_of_profiles(made.cluster.observe(made.cluster.at)).jobs.values()
+    row = next(row_of(each) for each in copies if each.key.name == "qa")
+    assert row.needs.startswith("2 of its 4 pods cannot be created: it needs 4 of pods, quota")
+    assert "quota training of namespace team allows 4, of which qa holds 2" in row.needs
+    made.harness.run(82)
     assert made.paused() == {"qb"}
     made.cluster.jobs["qa"].changed()  # the operator tries it again
     made.harness.run(10)

@@ -472,7 +472,8 @@ class SampleCluster:
 
 
 class SampleSource:
-    """An API server that has Events on every job; ``reads`` are the paths asked for."""
+    """An API server that has Events on every job, and logs of PyTorchJobs; ``reads`` are the paths
+    asked for."""
 
     def __init__(self) -> None:
         self.reads: list[str] = []
@@ -487,6 +488,8 @@ class SampleSource:
     ) -> bytes:
         """The body of a GET."""
         self.reads.append(path)
+        if path.endswith("/log"):
+            return _LOG if "/gpt-" in path else b""
         events = [_event("Warning", "FailedCreatePod", HOSTILE, AT - 400, 3)]
         events += [_event("Normal", "Rescaled", "2 PS + 2 workers: it saves 212 s", AT - 30)]
         if "kind=Pod" in dict(query)["fieldSelector"]:
@@ -508,6 +511,14 @@ def _event(
         "lastTimestamp": format_second(at),
         "source": {"component": "optimus-autoscaler" if about == "resnet-0" else "kubelet"},
     }
+
+
+_LOG = "".join(
+    f"{format_second(AT - 30.0 * (12 - n))} epoch={n} step={10 * n} loss={0.4 + 1.6 / n:.4f}\n"
+    if n
+    else f"{format_second(AT - 360)} epochs=40\n"
+    for n in range(13)
+).encode()
 
 
 def sample_display() -> SampleSource:

@@ -12,7 +12,7 @@ from optimus.interval.decision_settings import DecisionSettings
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
-from tests.unit.autoscaler.web.sample_cluster import SampleCluster
+from tests.unit.autoscaler.web.sample_cluster import SampleCluster, sample_display
 
 
 def update(feed: PageFeed, since: str = "") -> Update:
@@ -136,7 +136,9 @@ def test_a_standby_shows_the_same_curve_from_the_profile() -> None:
     mine, theirs = (each.jobs["uid-a"] for each in (standby, leading))
     assert mine.progress is None
     charts = [
-        Details(DecisionSettings()).job(copy, job, PageFeed().timeline("none")).charts[0]
+        Details(DecisionSettings(), sample_display())
+        .job(copy, job, PageFeed().timeline("none"))
+        .charts[0]
         for copy, job in ((standby, mine), (leading, theirs))
     ]
     assert charts[0].name == charts[1].name == "loss"

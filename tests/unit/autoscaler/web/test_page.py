@@ -13,7 +13,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 import autoscaler.web
-from autoscaler.web.charts import curve_charts
+from autoscaler.web.charts import curve_chart
 from autoscaler.web.detail import node_rows
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import HEADERS, create_page
@@ -201,6 +201,24 @@ def test_a_job_has_its_events_and_those_of_its_pods(client: FlaskClient) -> None
     assert client.get("/api/events/team-a/none").status_code == 404
 
 
+def test_a_job_without_a_profile_shows_what_its_log_says() -> None:
+    client = page_of(SampleCluster(0, others=True)).test_client()
+    found = get(client, "/api/jobs/team-a/gpt-placed")
+    row = found["row"]
+    assert (row["phase"], row["percent"]) == ("Running", 30)
+    assert "goal" not in row, "its end is the program's"
+    assert row["loss"] == pytest.approx(0.4 + 1.6 / 12, rel=0.05)
+    assert row["speed"] == pytest.approx(1 / 3, rel=0.05)
+    assert row["endsAt"] == pytest.approx(AT + 28 * 30, rel=0.05)
+    assert found["trained"] == "12 of 40 epochs, step 120"
+    assert found["charts"][0]["value"][-1] == pytest.approx(row["loss"])
+    (told,) = found["advice"]
+    assert "without optimus.dl/global-batch-size" in told
+    (told,) = get(client, "/api/jobs/team-a/mpi-placed")["advice"]
+    assert told == "Nothing is known of its training: its log is empty."
+    assert get(client, "/api/jobs/team-a/gpt-ended")["advice"] == []
+
+
 def test_a_job_says_how_likely_its_deadline_is_met(client: FlaskClient) -> None:
     likely = [
         get(client, f"/api/jobs/{row['namespace']}/{row['name']}")["deadlineProbability"]
@@ -218,11 +236,13 @@ def test_the_goal_is_marked_where_the_curve_reaches_it_and_nowhere_else() -> Non
     for each in SampleCluster(24).copy().jobs.values():
         if each.job is None or each.progress is None:
             continue
-        for chart in curve_charts(each.job, each.progress, each.forecast):
-            assert (chart.goal_k is None) or chart.goal is not None
-            if chart.goal_k is not None and chart.goal is not None:
-                value = np.interp(chart.goal_k, chart.fit_k, chart.fit)
-                marked.append(value / chart.goal)
+        chart = curve_chart(each.job.goal, each.progress, each.forecast)
+        assert (chart.goal_k is None) == (chart.goal is None), "however far ahead it is"
+        if chart.goal_k is not None and chart.goal is not None:
+            value = np.interp(chart.goal_k, chart.fit_k, chart.fit)
+            marked.append(value / chart.goal)
+        ended = curve_chart(each.job.goal, each.progress, each.forecast, ended=True)
+        assert ended.fit_k[-1] == ended.done, "what would have come is not drawn"
     assert len(marked) > 5
     assert marked == pytest.approx([1.0] * len(marked), rel=2e-3)
 

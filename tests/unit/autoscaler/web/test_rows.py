@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from autoscaler.web.rows import NOT_MANAGED, Waits, row_of
+from autoscaler.web.rows import NOT_RUNNING, RUNNING, Waits, row_of
 from optimus.errors import NotReady
 from optimus.jobs import Counts, FixedRole, Role
 from optimus.kube.contract import Phase
@@ -110,7 +110,7 @@ def test_a_job_that_is_only_placed_has_ended_when_its_operator_says_so() -> None
     rows = {
         each.name: each for each in map(row_of, SampleCluster(0, others=True).copy().jobs.values())
     }
-    assert rows["gpt-placed"].phase == NOT_MANAGED
+    assert rows["gpt-placed"].phase == RUNNING
     assert (rows["gpt-ended"].phase, rows["gpt-ended"].outlook) == (Phase.COMPLETED, "")
     assert rows["gpt-ended"].reason == "PyTorchJob gpt-ended successfully completed."
     assert (rows["resnet-short"].remaining, rows["resnet-short"].outlook) == (None, "goal not met")
@@ -181,7 +181,10 @@ def test_who_needs_somebody_says_why_the_most_urgent_first() -> None:
     assert needs() == needs(outcome="Succeeded") == (0, "")
 
 
-def test_a_job_without_a_profile_whose_pods_fail_is_failing() -> None:
+def test_a_job_without_a_profile_is_shown_as_its_pods_are() -> None:
     copy = SampleCluster(4).copy().jobs["uid-0"]
-    row = row_of(copy._replace(status=ProfileStatus(), forecast=None, failure="j-0: exit code 1"))
+    copy = copy._replace(status=ProfileStatus(), forecast=None)
+    row = row_of(copy._replace(failure="j-0: exit code 1"))
     assert (row.phase, row.needs) == ("Failing", "j-0: exit code 1")
+    assert row_of(copy._replace(wait=Wait(text="t"))).phase == Phase.WAITING
+    assert row_of(copy._replace(pods=())).phase == NOT_RUNNING
