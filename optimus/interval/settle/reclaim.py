@@ -46,7 +46,8 @@ class Reclaim:
     ``donors`` shrink in this order, each at its cost, until the job fits; ``decided`` jobs do not.
     1. Test first whether the job fits with all donors shrunk, on one capacity plan that is kept for
        the whole interval: most jobs that cannot fit are refused there after one attempt.
-    2. Then shrink donor by donor on one copy of the plan.
+    2. Then shrink donor by donor on one copy of the plan. What is enough in sum may be too little
+       on each node: for a job that waits, ``lenders`` then return to their own counts.
     3. Attempts are bounded: on a full cluster with thousands of waiting jobs the search would take
        minutes, and delay all other decisions. The remaining jobs wait for the next interval.
     """
@@ -55,6 +56,7 @@ class Reclaim:
     allocated: Mapping[str, Counts]
     decided: Mapping[str, Counts]
     attempts_left: int
+    lenders: tuple[tuple[JobView, Counts], ...] = ()
     all_shrunk: CapacityPlan | None = None
     """The plan in which every donor has shrunk; ``None`` where it must be computed again."""
     shrunk: set[str] = field(default_factory=set)
@@ -66,14 +68,17 @@ class Reclaim:
             return "too many attempts to shrink other jobs; tried again in the next interval"
         if self.all_shrunk is None:
             self.all_shrunk = plan.copy()
+            allocated = ((each, self.allocated[each.job.uid]) for each, _ in self.donors)
             self.shrunk = {
-                donor.job.uid for donor, _ in self.donors if self._shrink(self.all_shrunk, donor)
+                donor.job.uid
+                for donor, counts in (*allocated, *self.lenders)
+                if self._shrink(self.all_shrunk, donor, counts)
             }
         self.attempts_left -= 1
         refusal = place(self.all_shrunk.copy())
         if refusal is not None:
             return refusal
-        trial, donors = plan.copy(), list[JobView]()
+        trial, shrunk = plan.copy(), dict[str, tuple[JobView, Counts]]()
         # Without a quota it is the nodes that refuse.
         if plan.quotas.quotas:
             refusal = place(trial)
@@ -82,16 +87,30 @@ class Reclaim:
         left, max_cost = list(self.donors), limits.max_cost
         while (found := _next(left, refusal)) is not None and self.attempts_left > 0:
             donor, cost = found[0], _cost(*found, limits)
-            if cost is None or max_cost - cost <= 0 or not self._shrink(trial, donor):
+            counts = self.allocated[donor.job.uid]
+            if cost is None or max_cost - cost <= 0 or not self._shrink(trial, donor, counts):
                 continue
             max_cost -= cost
-            donors.append(donor)
+            shrunk[donor.job.uid] = donor, counts
             self.attempts_left -= 1
             refusal = place(trial)
             if refusal is None:
-                shrunk = ((each, self.allocated[each.job.uid]) for each in donors)
-                return Reclaimed(trial, tuple(shrunk))
+                return Reclaimed(trial, tuple(shrunk.values()))
+        if limits.waits and self._return_loans(trial, place, shrunk):
+            return Reclaimed(trial, tuple(shrunk.values()))
         return refusal or "no other job can shrink"
+
+    def _return_loans(
+        self, trial: CapacityPlan, place: Place, shrunk: dict[str, tuple[JobView, Counts]]
+    ) -> bool:
+        """Return loans whole until ``place`` succeeds; whether it does."""
+        for lender, own in self.lenders:
+            if self.attempts_left > 0 and self._shrink(trial, lender, own):
+                shrunk[lender.job.uid] = lender, own
+                self.attempts_left -= 1
+                if place(trial) is None:
+                    return True
+        return False
 
     def moved(self, job: JobView, counts: Counts) -> None:
         """Repeat the decision on a placed job in ``all_shrunk``."""
@@ -102,12 +121,11 @@ class Reclaim:
         if known.move(job.job, counts) is not None:
             self.all_shrunk = None
 
-    def _shrink(self, plan: CapacityPlan, donor: JobView) -> bool:
-        uid = donor.job.uid
-        if uid in self.decided:
+    def _shrink(self, plan: CapacityPlan, donor: JobView, counts: Counts) -> bool:
+        if donor.job.uid in self.decided:
             return False
         self.attempts_left -= 1
-        return plan.move(donor.job, self.allocated[uid]) is None
+        return plan.move(donor.job, counts) is None
 
 
 def _next(left: list[Donor], refusal: str | None) -> Donor | None:
@@ -137,6 +155,12 @@ def is_donor(job: JobView, wanted: Counts) -> bool:
     if job.rescues_deadline(wanted):
         return False
     return (is_less or job.saving(wanted) <= 0) and job.why_excluded(wanted) is None
+
+
+def may_return(job: JobView, own: Counts) -> bool:
+    """Return whether a job can return all that it has borrowed, and no deadline needs that."""
+    is_late = job.keeps_deadline(job.job.counts) and not job.keeps_deadline(own)
+    return job.lends and not is_late and job.why_excluded(own) is None
 
 
 def cost_of_shrinking(donor: JobView, wanted: Counts) -> float:

@@ -50,6 +50,7 @@ from optimus.interval.settle.reclaim import (
     Reclaim,
     cost_of_shrinking,
     is_donor,
+    may_return,
 )
 from optimus.interval.settle.undecided import Undecided, charge_fixed
 from optimus.interval.share import Share, in_queue_order, pools_of, share_pool
@@ -216,7 +217,10 @@ class Settlement:
             key=lambda donor: (donor[0].job.priority, donor[0].capped, donor[1], donor[0].job.uid)
         )
         attempts = undecided.config.max_attempts
-        reclaim = Reclaim(tuple(donors), allocated, decided, attempts)
+        lenders = tuple(
+            (each, each.own) for each in jobs if each.own is not None and may_return(each, each.own)
+        )
+        reclaim = Reclaim(tuple(donors), allocated, decided, attempts, lenders)
         return cls(undecided, plan, answer, beside, allocated, decided, reclaim, loan)
 
     @property

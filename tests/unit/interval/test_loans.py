@@ -4,13 +4,14 @@ from dataclasses import replace
 
 from optimus.allocation import JobHistory
 from optimus.interval import Action
-from optimus.jobs import CountBounds, Counts, RescaleRule
+from optimus.jobs import CountBounds, Counts, Job, ReplicaSpec, RescaleRule
 from tests.cases import cases
-from tests.unit.interval.cases import AT, FULL, Case
-from tests.unit.interval.cluster import job, nodes, steps
+from tests.unit.interval.cases import AT, FULL, Case, on_two_nodes
+from tests.unit.interval.cluster import TASK, job, nodes, steps
 
 SMALL = JobHistory(user_counts=Counts(1, 2), saves_on_stop=True)
 NEW = JobHistory(user_counts=Counts(1, 3))
+MEDIUM, LARGE = ReplicaSpec(TASK * 2), ReplicaSpec(TASK * 3)
 
 
 def grown(history: JobHistory) -> Case:
@@ -44,6 +45,38 @@ def test_where_one_loan_is_not_enough_two_jobs_return_theirs() -> None:
     decisions = case.decisions()
     assert decisions["a"].action is decisions["b"].action is Action.SHRINK
     assert decisions["new"].counts == large
+
+
+@cases(
+    ("big", "where", "own", "new"),
+    {
+        "though a part of it is enough in sum": (
+            job("big", (4, 8)),
+            on_two_nodes("node-00", "node-01") + ["node-02"] * 4,
+            Counts(1, 3),
+            job("new", (1, 2), worker=LARGE),
+        ),
+        "though there is enough in sum": (
+            job("big", (2, 4)),
+            on_two_nodes("node-00", "node-01", 3),
+            Counts(1, 2),
+            job("new", ps=MEDIUM, worker=LARGE),
+        ),
+    },
+)
+def test_a_loan_goes_back_whole_where_each_node_has_too_little(
+    big: Job, where: list[str], own: Counts, new: Job
+) -> None:
+    case = Case([(big, where), (new, [])])
+    case.nodes, case.known = nodes(3, 4), {"big": steps(1000)}
+    lends = replace(SMALL, user_counts=own)
+    case.history = {"big": lends, "new": JobHistory(user_counts=new.counts)}
+    plan = case.plan()
+    assert {each.key.name: each.counts for each in plan.decisions} == {
+        "big": own,
+        "new": new.counts,
+    }
+    assert plan.capacity_plan.is_placed(new.uid)
 
 
 def test_where_nothing_is_lent_it_waits_for_its_own_counts() -> None:
