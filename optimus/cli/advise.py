@@ -22,8 +22,6 @@ from optimus.what_if.advice import LIKELY, Advice, Alternative, advise
 if TYPE_CHECKING:
     from optimus.cli.observed_jobs import ObservedJob, ObservedJobs, ObservedPod
 
-_NEAR_LIMIT: Final = 0.85
-"""Of its memory limit: embeddings and caches grow while a job trains."""
 _SILENT_SECONDS: Final = 900.0
 _HOUR: Final = 3600.0
 _USERS: Final = {
@@ -110,11 +108,7 @@ class AdvisedJob:
             others = f" and {len(killed) - 1} more" if len(killed) > 1 else ""
             why = killed[0].container.error
             yield f"{killed[0].name}{others} ended for want of memory before: {why}"
-        for each in pods:
-            if each.memory_limit and each.memory_used > _NEAR_LIMIT * each.memory_limit:
-                part = each.memory_used / each.memory_limit
-                of = f"{_gib(each.memory_used)} of {_gib(each.memory_limit)} Gi"
-                yield f"{each.pod.name} uses {part:.0%} of its memory limit ({of})"
+        yield from filter(None, (each.near_limit for each in pods))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -523,10 +517,6 @@ def _unit(resource: str) -> str:
 
 def _many(jobs: int) -> str:
     return f"{jobs} job{'s' if jobs != 1 else ''}"
-
-
-def _gib(amount: int) -> str:
-    return f"{amount / 2**30:.3g}"
 
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

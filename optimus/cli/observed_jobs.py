@@ -12,21 +12,16 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final, Protocol
 
-import msgspec
-
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job, Role
-from optimus.kube.client import path_of
-from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_facts import JobSource
-from optimus.kube.job_kinds import NAME_LABELS
 from optimus.kube.job_list import NO_PROFILES, read_jobs, read_pods_of_jobs, read_profiles
 from optimus.kube.logs import LogReader, LogSource
+from optimus.kube.pod_usage import NEAR_LIMIT, PodUsage, limit_text, read_usage
 from optimus.kube.pods import Pod, decode_pod, in_set
-from optimus.kube.podspec import ResourceRequirements
 from optimus.kube.profile_codec import learned
 from optimus.kube.profiles import ProfileStatus
-from optimus.kube.quantity import Amount, requested
 from optimus.kube.results import Refused
 from optimus.kube.rights import MAY_NOT, explained
 from optimus.kube.training_jobs import TrainingJob
@@ -38,7 +33,6 @@ from optimus.resources import MEMORY, Resources
 NO_METRICS: Final = (
     "the cluster has no metrics API (metrics.k8s.io), so that it is not known what pods use"
 )
-_METRICS: Final = "metrics.k8s.io", "v1beta1"
 _READERS: Final = 16
 _ALL_LINES: Final = 200_000
 """Of all logs together: a core takes some ten seconds for them."""
@@ -60,8 +54,13 @@ class ObservedPod:
     """``None``: not known."""
     memory_used: int = 0
     """Of the container that trains, in bytes."""
-    memory_limit: int = 0
-    """Of the same container; 0: it has none."""
+
+    @property
+    def near_limit(self) -> str:
+        """How near that is to its limit, where it is near."""
+        used, limit = self.memory_used, self.pod.memory_limit
+        is_near = limit and used > NEAR_LIMIT * limit
+        return limit_text(self.pod.name, used, limit) if is_near else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,50 +90,8 @@ class ObservedJobs:
     """Why it is not known what pods use."""
 
 
-class _LimitedContainer(msgspec.Struct):
-    name: str = ""
-    resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
-
-
-class _LimitedSpec(msgspec.Struct):
-    containers: list[_LimitedContainer] = []
-
-
-class _LimitedPod(msgspec.Struct):
-    spec: _LimitedSpec = msgspec.field(default_factory=_LimitedSpec)
-
-
-class _Usage(msgspec.Struct):
-    name: str = ""
-    usage: dict[str, Amount] | None = None
-
-
-class _Named(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
-
-
-class _PodMetrics(msgspec.Struct):
-    metadata: _Named
-    containers: list[_Usage] = []
-
-
-class _PodMetricsList(msgspec.Struct):
-    """It is computed when it is asked for: it has no pages and no version to watch from."""
-
-    items: list[_PodMetrics] = []
-
-
-_LIMITED: Final = msgspec.json.Decoder(_LimitedPod)
-_POD_METRICS: Final = msgspec.json.Decoder(_PodMetricsList)
-
-
 class JobLogSource(LogSource, JobSource, Protocol):
     """The part of ``optimus.kube.client.Client`` that is needed; see there."""
-
-
-_UsedBy = Mapping[tuple[str, str], Mapping[str, Resources]]
-"""By namespace and name of a pod, then by container."""
 
 
 def observe_jobs(
@@ -166,30 +123,20 @@ def observe_jobs(
     return ObservedJobs(now, tuple(found), tuple(dict.fromkeys(said)), no_metrics)
 
 
-def _used(client: JobSource, namespace: str | None) -> _UsedBy | str:
+def _used(client: JobSource, namespace: str | None) -> PodUsage | str:
     """Return what pods use, or why that is not known."""
-    what, path = "list the use of pods", path_of(*_METRICS, "pods", namespace)
     try:
-        bodies = [client.get(what, path, [("labelSelector", each)]) for each in NAME_LABELS]
-        listed = [each for body in bodies for each in decode(_POD_METRICS, body, what).items]
+        return read_usage(client, namespace)
     except KubeError as error:
         # Behind an aggregated API without a server the answer is 503.
         is_missing = error.kind in (ErrorKind.NOT_FOUND, ErrorKind.TRANSIENT)
         return NO_METRICS if is_missing else explained(error)
     except Malformed as error:
         return str(error)
-    found = {}
-    for pod in listed:
-        try:
-            amounts = {each.name: requested(each.usage) for each in pod.containers}
-        except Malformed:
-            continue
-        found[pod.metadata.namespace, pod.metadata.name] = amounts
-    return found
 
 
 def _pods(
-    client: JobSource, namespace: str | None, used: _UsedBy, said: list[str]
+    client: JobSource, namespace: str | None, used: PodUsage, said: list[str]
 ) -> Mapping[tuple[str, str], Sequence[ObservedPod]]:
     """The pods of each job by namespace and UID: a pod may name a job of another namespace."""
     where = "all namespaces" if namespace is None else f"namespace {namespace}"
@@ -201,7 +148,7 @@ def _pods(
     found = defaultdict[tuple[str, str], list[ObservedPod]](list)
     for raw in raws:
         try:
-            pod, limits = decode_pod(raw), _memory_limits(raw)
+            pod = decode_pod(raw)
         except Malformed as error:
             said.append(str(error))
             continue
@@ -212,15 +159,9 @@ def _pods(
             pod,
             None if amounts is None else sum(amounts.values(), Resources()),
             0 if amounts is None else amounts.get(pod.log_container, Resources())[MEMORY],
-            limits.get(pod.log_container, 0),
         )
         found[pod.namespace, pod.owner.uid].append(observed)
     return found
-
-
-def _memory_limits(raw: msgspec.Raw) -> Mapping[str, int]:
-    containers = decode(_LIMITED, raw, "a pod").spec.containers
-    return {each.name: requested(each.resources.limits)[MEMORY] for each in containers}
 
 
 def lines_of_each(jobs: int) -> int:
