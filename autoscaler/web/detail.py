@@ -173,7 +173,8 @@ class Details:
         progress, forecast, record = self.learned(found, copy.at)
         job, status = found.job, found.status
         known = job is not None and progress is not None
-        warnings = [status.complaint, status.straggler, *status.failed_counts]
+        warnings = [status.complaint, status.straggler, status.memory_pressure]
+        warnings += status.failed_counts
         return JobDetail(
             at=copy.at,
             row=row_of(found),

@@ -327,6 +327,7 @@ def _in_full(jobs: Sequence[AdvisedJob]) -> Iterator[str]:
             lines += _told(each, advice)
         lines += each.notes()
         lines += _use_lines(each.observed.pods)
+        lines += _earlier_lines(each.observed)
         yield "\n".join(lines)
         if isinstance(advice, Advice):
             yield "\n".join(_how_sure([advice]))
@@ -401,6 +402,15 @@ def _use_lines(pods: Sequence["ObservedPod"]) -> Iterator[str]:
             yield f"{who} request{s} {asked} and use{s} {used} now"
 
 
+def _earlier_lines(observed: "ObservedJob") -> Iterator[str]:
+    for role, used in observed.earlier_memory.items():
+        job = observed.job.job
+        spec = None if job is None else job.ps if role is Role.PS else job.worker
+        asked = amounts_text({MEMORY: 0 if spec is None else spec.resources[MEMORY]})
+        who, most = "PS" if role is Role.PS else "worker", amounts_text({MEMORY: used})
+        yield f"earlier runs of its workload used at most {most} a {who}; it requests {asked}"
+
+
 def _of_role(pods: Sequence["ObservedPod"], role: Role) -> list["ObservedPod"]:
     return [each for each in pods if each.pod.replica and each.pod.replica.role is role]
 
@@ -430,6 +440,7 @@ def _value(each: AdvisedJob) -> dict[str, object]:
             for role in _USERS
             if (own := [pod for pod in _of_role(each.observed.pods, role) if pod.used is not None])
         },
+        "earlierMemory": dict(each.observed.earlier_memory),
     }
     if isinstance(advice, NotReady):
         return value

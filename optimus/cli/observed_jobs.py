@@ -8,15 +8,23 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Final, Protocol
 
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job, Role
+from optimus.kube.client import path_of
+from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILES
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.job_facts import JobSource
-from optimus.kube.job_list import NO_PROFILES, read_jobs, read_pods_of_jobs, read_profiles
+from optimus.kube.job_facts import JobSource, read_list
+from optimus.kube.job_list import (
+    NO_PROFILES,
+    read_jobs,
+    read_pods_of_jobs,
+    read_profiles,
+)
+from optimus.kube.list_watch import decoded
 from optimus.kube.logs import LogReader, LogSource
 from optimus.kube.pod_usage import NEAR_LIMIT, PodUsage, limit_text, read_usage
 from optimus.kube.pods import Pod, decode_pod, in_set
@@ -25,6 +33,7 @@ from optimus.kube.profiles import ProfileStatus
 from optimus.kube.results import Refused
 from optimus.kube.rights import MAY_NOT, explained
 from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.workload_profiles import WorkloadProfile, decode_workload_profile
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogRead, PodRun, TrainingProgress
@@ -76,6 +85,8 @@ class ObservedJob:
     """When its log printed its last line, seconds since the epoch."""
     lines: int = 0
     """Of its log that were read."""
+    earlier_memory: Mapping[Role, int] = field(default_factory=dict)
+    """The most bytes that one pod of earlier runs of its workload used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +118,7 @@ def observe_jobs(
         jobs = [each for each in jobs if each.name in names]
     profiles = read_profiles(client, namespace, said) or {}
     said = [each for each in said if each != NO_PROFILES]
+    workloads = _workloads(client, namespace, said)
     used = _used(client, namespace)
     pods = _pods(client, namespace, {} if isinstance(used, str) else used, said)
     now = client.server_clock.now()
@@ -114,13 +126,39 @@ def observe_jobs(
     with ThreadPoolExecutor(_READERS) as pool:
 
         def observed(job: TrainingJob) -> ObservedJob:
-            return reader.observe(job, pods.get((job.namespace, job.uid), ()), profiles, now)
+            found = reader.observe(job, pods.get((job.namespace, job.uid), ()), profiles, now)
+            workload = "" if job.job is None else job.job.workload or ""
+            memory = _earlier_memory(job, workloads.get((job.namespace, workload)))
+            return replace(found, earlier_memory=memory)
 
         found = list(pool.map(observed, sorted(jobs, key=lambda each: (*each.key, each.kind))))
     no_metrics = used if isinstance(used, str) else ""
     if no_metrics.startswith(MAY_NOT):
         said, no_metrics = [*said, no_metrics], ""
     return ObservedJobs(now, tuple(found), tuple(dict.fromkeys(said)), no_metrics)
+
+
+def _workloads(
+    client: JobSource, namespace: str | None, said: list[str]
+) -> Mapping[tuple[str, str], WorkloadProfile]:
+    """The profiles of workloads by namespace and name."""
+    path = path_of(GROUP, VERSION, WORKLOAD_PROFILES, namespace)
+    try:
+        raws = read_list(client, f"list {WORKLOAD_PROFILES}", path)
+    except KubeError as error:
+        said += [explained(error)] * (error.kind is not ErrorKind.NOT_FOUND)
+        return {}
+    found = decoded(raws, decode_workload_profile, said)
+    return {(each.namespace, each.name): each for each in found}
+
+
+def _earlier_memory(job: TrainingJob, profile: WorkloadProfile | None) -> dict[Role, int]:
+    runs = [run for run in ([] if profile is None else profile.runs) if run.uid != job.uid]
+    most = {
+        Role.PS: max((run.ps_memory for run in runs), default=0),
+        Role.WORKER: max((run.worker_memory for run in runs), default=0),
+    }
+    return {role: used for role, used in most.items() if used}
 
 
 def _used(client: JobSource, namespace: str | None) -> PodUsage | str:

@@ -1,6 +1,7 @@
 """A PyTorchJob whose processes share one batch gets other workers, and goes on where it was."""
 
 import re
+from functools import partial
 from typing import Final
 
 import pytest
@@ -30,18 +31,15 @@ def test_a_pytorch_job_gets_the_workers_that_its_bounds_ask_for_and_goes_on(
         is_settled = status.get("phase") == "Training" and "rescale" not in status
         return status.get("workers") if is_settled else None
 
-    scenario.wait(
-        lambda: workers_trained_with() == 1 and "step=5 " in log(), "it trains", LONG_SECONDS
-    )
+    def trains_with(workers: int, step: str = "") -> bool:
+        return workers_trained_with() == workers and f"step={step}" in log()
+
+    scenario.wait(partial(trains_with, 1, "5 "), "it trains", LONG_SECONDS)
     before = 5
     for least, most, others in ((2, 4, 3), (1, 1, 1)):
         bounds = {"optimus.dl/min-workers": f"{least}", "optimus.dl/max-workers": f"{most}"}
         scenario.api.patch(stored, {"metadata": {"annotations": bounds}})
-        scenario.wait(
-            lambda count=others: workers_trained_with() == count and "step=" in log(),
-            f"it trains on with {others} workers",
-            LONG_SECONDS,
-        )
+        scenario.wait(partial(trains_with, others), f"it trains with {others}", LONG_SECONDS)
         ((step, world, seconds),) = RESTORED.findall(log())
         assert int(step) >= before
         assert int(world) == others + 1, "2 workers and the master would not share 64 examples"
