@@ -169,6 +169,8 @@ class SpeedModel:
     factor: float = 1.0
     """Multiplies the whole function, so that ``anchored`` keeps its ratios."""
     node_factor: float = 1.0
+    spread: Mapping[Counts, float] = field(default_factory=lambda: MappingProxyType({}))
+    """How many times as long a step takes at counts that are not on the fewest servers."""
 
     @classmethod
     def fit(
@@ -223,6 +225,9 @@ class SpeedModel:
         seconds = self.curve.seconds(ps, workers)
         if self.deviation.alpha.any():
             seconds = seconds * np.exp(self.deviation.mean(ps, workers))
+        for counts, times in self.spread.items():
+            is_here = np.equal(ps, counts.ps) & np.equal(workers, counts.workers)
+            seconds = np.where(is_here, times * seconds, seconds)
         factor = self.factor * self.node_factor
         with np.errstate(divide="ignore"):
             return np.asarray(factor * self.terms.steps(workers) / seconds, dtype=np.float64)
@@ -243,12 +248,24 @@ class SpeedModel:
         variance = self.error**2 * (within + self.deviation.variance(ps, workers)) + between
         return np.asarray(np.sqrt(variance), dtype=np.float64)
 
-    def anchored(self, counts: Counts, steps_per_second: float, servers: float = 0) -> "SpeedModel":
-        """The same function, multiplied so that it gives this speed at these counts on so many
-        servers."""
-        times = self.curve.seconds(*counts, servers) / self.curve.seconds(*counts)
-        factor = float(steps_per_second / self.at(counts) * times)
-        return replace(self, factor=self.factor * factor)
+    def anchored(self, counts: Counts, steps_per_second: float) -> "SpeedModel":
+        """The same function, multiplied so that it gives this speed at these counts."""
+        return replace(self, factor=self.factor * steps_per_second / self.at(counts))
+
+    def where_it_ran(self, node_kind: str | None = None) -> "SpeedModel":
+        """The same where counts that were measured are on the servers on which they ran last, on
+        this kind of node if they did: they stay there, and are not sure to get fewer next time."""
+        processes = self.terms.processes
+        if processes is None:
+            return self
+        spread = {}
+        for counts in sorted(set(self.measured.counts)):
+            latest = self.measured.latest_at(counts, node_kind)
+            if latest is not None and latest.servers > processes.servers(counts.workers):
+                sharing = Counts(counts.ps, int(np.asarray(processes.sharing(counts.workers))))
+                there = self.curve.seconds(*sharing, latest.servers)
+                spread[sharing] = float(there / self.curve.seconds(*sharing))
+        return replace(self, spread=spread)
 
     def on(self, node_kind: str) -> "SpeedModel":
         """The same job with its workers on nodes of this class; of factor 1 if not measured."""

@@ -7,7 +7,7 @@ import pytest
 from optimus.interval import Action
 from optimus.interval.growth import GrowthRule
 from optimus.jobs import Batch, BatchScope, CountBounds, Counts, TrainingMode
-from optimus.models.forecast import Forecast
+from optimus.models.forecast import Forecast, expected_speed
 from optimus.models.speed.curve import MergedSamples, Processes, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import NOTHING, SpeedSample
@@ -75,3 +75,18 @@ def test_it_shrinks_where_it_is_slower_with_what_it_has() -> None:
     decision = found.decisions()["a"]
     assert decision.action is Action.SHRINK
     assert decision.counts == Counts(0, 3)
+
+
+def test_it_is_taken_back_from_servers_on_which_twice_as_many_are_slower() -> None:
+    samples = (
+        SpeedSample(Counts(0, 2), 2.362, 60.0, 0.0, servers=1),
+        SpeedSample(Counts(0, 4), 1.496, 60.0, 100.0, servers=3),
+    )
+    bounds, batch = CountBounds(0, 0, 2, None, shares=64), Batch(64, BatchScope.JOB)
+    spread = job("a", (0, 4), bounds=bounds, batch=batch, mode=TrainingMode.SYNC, per_server=6)
+    speed = expected_speed(spread, replace(NOTHING, samples=samples))
+    assert isinstance(speed, SpeedModel)
+    where = ["node-00", "node-01", "node-02", "node-02"]
+    found = Case([(spread, where)], {"a": Forecast(speed, 3000.0)}, nodes(4, 6))
+    decision = found.decisions()["a"]
+    assert decision.counts == Counts(0, 2), "four are not sure to get one server"
