@@ -1,9 +1,9 @@
 """The page: read-only views of the cluster, of its jobs and of what was decided, in a browser.
 
 Everything comes from ``PageFeed``, which holds immutable copies: no request reaches the loop. The
-Events on a job alone are read from the API server, within the limits of ``StoredEvents``. Names and
-Events are data of others: they are sent as JSON alone, and the headers below let a browser run no
-script and load nothing but this server's own files."""
+Events on a job, and the log of one that is only placed, are read from the API server, within the
+limits of ``stored``. Names and Events are data of others: they are sent as JSON alone, and the
+headers below let a browser run no script and load nothing but this server's own files."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -17,9 +17,11 @@ from flask import Flask, Response, abort, request
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
-from autoscaler.web.stored import StoredEvents
+from autoscaler.web.rows import NOT_MANAGED, phase_of
+from autoscaler.web.stored import StoredEvents, StoredLogs
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, JobKey
+from optimus.kube.contract import Phase
 from optimus.kube.job_events import BoundedSource
 
 _MOST_NODES: Final = 200
@@ -59,7 +61,7 @@ def create_page(feed: PageFeed, settings: DecisionSettings, source: BoundedSourc
     """The web application over a feed; ``settings`` are those by which counts are decided, and
     Events are read from ``source``."""
     app = Flask(__name__, static_folder="assets", static_url_path="/assets")
-    api = _Api(feed, Details(settings), StoredEvents(source))
+    api = _Api(feed, Details(settings), StoredEvents(source), StoredLogs(source))
 
     @app.before_request
     def refuse_other_hosts() -> Response | None:
@@ -83,6 +85,7 @@ def create_page(feed: PageFeed, settings: DecisionSettings, source: BoundedSourc
     app.get("/api/stream")(api.stream)
     app.get("/api/jobs/<namespace>/<name>")(api.job)
     app.get("/api/events/<namespace>/<name>")(api.events)
+    app.get("/api/logs/<namespace>/<name>")(api.logs)
     app.get("/api/what-if/<namespace>/<name>")(api.what_if)
     app.get("/api/nodes")(api.nodes)
     return app
@@ -107,8 +110,10 @@ def _is_rebound(remote: str, host: str) -> bool:
 class _Api:
     """The answers in JSON."""
 
-    def __init__(self, feed: PageFeed, details: Details, stored: StoredEvents) -> None:
-        self._feed, self._details, self._stored = feed, details, stored
+    def __init__(
+        self, feed: PageFeed, details: Details, stored: StoredEvents, logs: StoredLogs
+    ) -> None:
+        self._feed, self._details, self._stored, self._logs = feed, details, stored, logs
 
     def overview(self) -> Response:
         update = self._feed.update(request.args.get("since", ""))
@@ -125,6 +130,12 @@ class _Api:
     def events(self, namespace: str, name: str) -> Response:
         _, job_copy = self._job_of(namespace, name)
         return _json(self._stored.of(job_copy))
+
+    def logs(self, namespace: str, name: str) -> Response:
+        copy, job_copy = self._job_of(namespace, name)
+        job = copy.observation.jobs.get(job_copy.uid)
+        is_alone = phase_of(job_copy) in (NOT_MANAGED, Phase.LEFT_ALONE)
+        return _json(self._logs.of(job, job_copy, copy.at) if job and is_alone else ())
 
     def what_if(self, namespace: str, name: str) -> Response:
         copy, job_copy = self._job_of(namespace, name)

@@ -48,6 +48,7 @@ _ALL_LINES: Final = 200_000
 _MOST_LINES: Final = 4000
 _LEAST_LINES: Final = 200
 """Of one log, however many there are."""
+_LINES_OF_ONE: Final = 1000
 _FIRST_BYTES: Final = 1 << 13
 """Of the beginning of a log, where a program says what it is going to do."""
 _FEWEST_LINES: Final = 50
@@ -122,7 +123,7 @@ def observe_jobs(
     used = _used(client, namespace)
     pods = _pods(client, namespace, {} if isinstance(used, str) else used, said)
     now = client.server_clock.now()
-    reader = _JobLogs(client, len(jobs), said)
+    reader = _JobLogs(client, lines_of_each(len(jobs)), said)
     with ThreadPoolExecutor(_READERS) as pool:
 
         def observed(job: TrainingJob) -> ObservedJob:
@@ -136,6 +137,16 @@ def observe_jobs(
     if no_metrics.startswith(MAY_NOT):
         said, no_metrics = [*said, no_metrics], ""
     return ObservedJobs(now, tuple(found), tuple(dict.fromkeys(said)), no_metrics)
+
+
+def observe_job(
+    client: LogSource, job: TrainingJob, pods: Sequence[Pod], now: float
+) -> ObservedJobs:
+    """One job with pods that are known; only its log is read."""
+    said: list[str] = []
+    logs = _JobLogs(client, _LINES_OF_ONE, said)
+    observed = logs.observe(job, [ObservedPod(pod) for pod in pods], {}, now)
+    return ObservedJobs(now, (observed,), tuple(said))
 
 
 def _workloads(
@@ -208,10 +219,10 @@ def lines_of_each(jobs: int) -> int:
 
 
 class _JobLogs:
-    """Reads the logs of so many jobs."""
+    """Reads so many lines of the log of each job."""
 
-    def __init__(self, client: JobLogSource, jobs: int, said: list[str]) -> None:
-        self._lines = lines_of_each(jobs)
+    def __init__(self, client: LogSource, lines: int, said: list[str]) -> None:
+        self._lines = lines
         self._last, self._first = LogReader(client), LogReader(client, _FIRST_BYTES)
         self._said = said
 

@@ -9,6 +9,7 @@ import { whatIf } from "./whatif.js";
 
 const REFRESH_MS = 3000;
 const STORED_MS = 15000;
+const LOG_MS = 60000;
 
 const isUnmanaged = (row) => ["NotManaged", "LeftAlone"].includes(row.phase);
 
@@ -17,12 +18,13 @@ const isUnknown = (found) => (hasEnded(found.row) || isUnmanaged(found.row)) && 
 
 const placedOnly = (row) => (row.isResized
   ? "It is placed as a gang and not managed, since it has no goal: the annotation optimus.dl/target-loss, for example, sets one."
-  : `It is placed as a gang. A ${row.kind} is never resized, and its log is not read: kubectl optimus advise ${row.name} tells when it ends.`);
+  : `It is placed as a gang. A ${row.kind} is never resized.`);
 
 export function jobView(namespace, name) {
   const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const path = `api/jobs/${place}`;
   const storedPath = `api/events/${place}`;
+  const logPath = `api/logs/${place}`;
   const element = h("div", { class: "view job" }, empty("Loading", `${namespace}/${name}`));
   let detail = null;
   let shownCurve = "";
@@ -33,12 +35,13 @@ export function jobView(namespace, name) {
   let again = false;
   let closed = false;
   let loadedAt = -Infinity;
+  let loggedAt = -Infinity;
   let timer = null;
   let storedTimer = null;
   let asked = null;
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
-    curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
+    log: h("div", { hidden: true }), curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
     middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), placement: h("div", {}), decided: h("div", { class: "stack" }), told: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
     events: h("div", {}, h("p", { class: "caption" }, "Loading")),
   };
@@ -91,6 +94,18 @@ export function jobView(namespace, name) {
     if (!boxes.events.querySelector("ol")) replace(boxes.events, empty("Not known", problem));
   }
 
+  /** Of a job that is only placed its log is read while somebody looks. */
+  async function loadLog() {
+    loggedAt = performance.now();
+    try {
+      const answer = await fetch(logPath);
+      const lines = answer.ok ? await answer.json() : [];
+      if (closed || !lines.length) return;
+      boxes.log.hidden = false;
+      redraw(boxes.log, () => replace(boxes.log, panel("By its log", { note: "as kubectl optimus advise tells it" }, lines.map((each) => h("p", { class: "caption" }, each)))));
+    } catch { /* it is asked again */ }
+  }
+
   function stored(found) {
     const told = found.problems.map((each) => h("p", { class: "warning" }, each));
     const lines = found.events.map((each) => h("li", {},
@@ -126,6 +141,7 @@ export function jobView(namespace, name) {
     boxes.placement.hidden = !found.places.length;
     boxes.decided.hidden = !found.decisions.length;
     boxes.told.className = boxes.decided.hidden ? "" : "columns even";
+    if (isUnmanaged(row) && !hasEnded(row) && !document.hidden && performance.now() - loggedAt > LOG_MS) loadLog();
     tiles(found);
     redraw(boxes.curves, () => curves(found));
     redraw(boxes.speed, () => speed(found));
@@ -150,7 +166,7 @@ export function jobView(namespace, name) {
     replace(boxes.decided, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions));
     replace(boxes.told, boxes.decided, boxes.eventsPanel = panel("Events", { note: "on the job and its pods, newest first" }, boxes.events));
     replace(boxes.middle, boxes.model, h("div", { class: "stack" }, boxes.timeline, boxes.placement));
-    replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves, boxes.middle,
+    replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.log, boxes.curves, boxes.middle,
       boxes.told, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = shownCommands = "";

@@ -201,6 +201,11 @@ def test_a_job_has_its_events_and_those_of_its_pods(client: FlaskClient) -> None
     assert client.get("/api/events/team-a/none").status_code == 404
 
 
+def test_only_of_a_job_that_is_placed_and_not_managed_the_log_is_read(client: FlaskClient) -> None:
+    assert get(client, "/api/logs/team-a/resnet-0") == []  # type: ignore[comparison-overlap]
+    assert client.get("/api/logs/team-a/none").status_code == 404
+
+
 def test_a_job_says_how_likely_its_deadline_is_met(client: FlaskClient) -> None:
     likely = [
         get(client, f"/api/jobs/{row['namespace']}/{row['name']}")["deadlineProbability"]

@@ -1,12 +1,16 @@
-"""However many read the page, the API server is asked seldom."""
+"""What the page asks the API server for, and how seldom, however many read it."""
 
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.web.copies import JobCopy
-from autoscaler.web.stored import BUSY, StoredEvents
+from autoscaler.web.stored import BUSY, StoredEvents, StoredLogs
+from optimus.kube.job_facts import JobReader
+from optimus.kube.profiles import ProfileStatus
 from tests.unit.autoscaler.web.sample_cluster import SampleCluster, SampleSource
+from tests.unit.cli.fake_api import NOW
+from tests.unit.cli.test_advise import cluster, log, ranks, without_ps
 
 JOBS: list[JobCopy] = [*SampleCluster(24).copy().jobs.values()]
 
@@ -66,3 +70,26 @@ def test_two_silent_reads_hold_up_no_third_reader() -> None:
     for thread in silent:
         thread.join(10)
     assert jobs.of(JOBS[2]) != BUSY
+
+
+def test_of_a_job_without_a_goal_there_is_what_its_log_shows_and_it_is_read_once_a_minute() -> None:
+    stored = without_ps()
+    stored["metadata"]["annotations"] = {"optimus.dl/global-batch-size": "64"}
+    api = cluster(jobs=[stored], pods=ranks(), logs={"t-master-0": log()}, missing=("mxjobs",))
+    facts = JobReader(api).read("ns", "t")
+    job = facts.job
+    copy = JobCopy(job.key, job.uid, job.kind, 0.0, job.job, ProfileStatus(), tuple(facts.pods))
+    now = [100.0]
+    logs = StoredLogs(api, lambda: now[0])
+    shown = logs.of(job, copy, NOW)
+    for said in (
+        "loss 0.6",
+        "steps/s at 1 master + 3 workers",
+        "its end (40 epochs",
+        "other counts",
+    ):
+        assert any(said in line for line in shown), shown
+    api.forbidden = ("pods/log",)
+    assert logs.of(job, copy, NOW) == shown
+    now[0] += 61
+    assert logs.of(job, copy, NOW) != shown
