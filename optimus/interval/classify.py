@@ -27,6 +27,7 @@ from optimus.interval.growth import GrowthLimit, GrowthRule
 from optimus.interval.worth import FOR_EVER, Loan, expected_gain, training_at_risk
 from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
+from optimus.models.speed.model import SpeedModel
 from optimus.placement.queue.order import AGE_LIMIT_SECONDS
 from optimus.progress.types import TrainingProgress
 
@@ -291,6 +292,17 @@ class Classified:
     lends: bool = False
     """It has grown beyond its own counts and loses nothing where it is stopped: it gives that back
     at once to a job that waits."""
+
+    def on_servers(self, counts: Counts, servers: int) -> "Classified":
+        """The job, whose processes would be on so many servers at these counts."""
+        found = self.candidate
+        if found is None or not isinstance(found.forecast.speed, SpeedModel):
+            return self
+        speed = found.forecast.speed.on_servers(counts, servers)
+        if speed is found.forecast.speed:
+            return self
+        forecast = replace(found.forecast, speed=speed)
+        return replace(self, candidate=replace(found, forecast=forecast))
 
     def with_objective(self, fairness: Fairness) -> "Classified":
         """The job with its objective, where the policy chooses its counts."""

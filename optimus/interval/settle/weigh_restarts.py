@@ -310,12 +310,30 @@ class Settlement:
             self._resize_trimmed(job, wanted, "are not tried: its pods were not placed")
         elif self._net_saving(job, wanted) <= 0:
             self.decide(job, current, self._why_not_worth_it(job, wanted))
+        elif self._is_slow_there(job, wanted):
+            self.decide(job, current, f"{wanted} would be on servers between which it is slow")
         elif self.plan.move(job.job, wanted) is None or self._reclaim_for_growth(job, wanted):
             self.decide(job, wanted, policy_reason)
         elif (own := job.own_of(wanted)) != current and self._reclaim_for_growth(job, own):
             self.decide(job, own, f"what is its own of {wanted}")
         else:
             self._resize_trimmed(job, wanted, "do not fit beside what the others keep")
+
+    def _is_slow_there(self, job: Classified, wanted: Counts) -> bool:
+        """Return whether a job without PSs would get servers on which these counts are not worth
+        the restart: on fewer they would be."""
+        if not job.job.all_reduce:
+            return False
+        savepoint, is_slow = self.plan.savepoint(job.job.uid), False
+        if self.plan.move(job.job, wanted) is None:
+            is_slow = self._saving_there(job, wanted) <= 0
+            self.plan.undo(job.job.uid, savepoint)
+        return is_slow
+
+    def _saving_there(self, job: Classified, counts: Counts) -> float:
+        """Return what counts save, at which it is placed, on the servers that it gets."""
+        servers = {each.node for each in self.plan.held.get(job.job.uid, ())}
+        return self._net_saving(job.on_servers(counts, len(servers)), counts)
 
     def _reclaim_for_growth(self, job: Classified, wanted: Counts) -> bool:
         """Shrink others for this job's growth where all of it together pays."""
@@ -332,7 +350,7 @@ class Settlement:
             savepoint = self.plan.savepoint(job.job.uid)
             if self.plan.move(job.job, counts) is not None:
                 continue
-            if self._net_saving(job, counts) > 0:
+            if self._saving_there(job, counts) > 0:
                 self.decide(job, counts, f"trimmed from {wanted}, which {why_not}")
                 return
             self.plan.undo(job.job.uid, savepoint)

@@ -276,17 +276,21 @@ class SpeedModel:
     def where_it_ran(self, node_kind: str | None = None) -> "SpeedModel":
         """The same where counts that were measured are on the servers on which they ran last, on
         this kind of node if they did: they stay there, and are not sure to get fewer next time."""
-        processes = self.terms.processes
-        if processes is None:
-            return self
-        spread = {}
+        found = self
         for counts in sorted(set(self.measured.counts)):
             latest = self.measured.latest_at(counts, node_kind)
-            if latest is not None and latest.servers > processes.servers(counts.workers):
-                sharing = Counts(counts.ps, int(np.asarray(processes.sharing(counts.workers))))
-                there = self.curve.seconds(*sharing, latest.servers)
-                spread[sharing] = float(there / self.curve.seconds(*sharing))
-        return replace(self, spread=spread)
+            found = found if latest is None else found.on_servers(counts, latest.servers)
+        return found
+
+    def on_servers(self, counts: Counts, servers: float) -> "SpeedModel":
+        """The same where these counts are on so many servers; itself where others would make no
+        difference, or are fewer than it needs."""
+        processes = self.terms.processes
+        if processes is None or servers <= processes.servers(counts.workers):
+            return self
+        sharing = Counts(counts.ps, int(np.asarray(processes.sharing(counts.workers))))
+        times = self.curve.seconds(*sharing, servers) / self.curve.seconds(*sharing)
+        return replace(self, spread={**self.spread, sharing: float(times)})
 
     def on(self, node_kind: str) -> "SpeedModel":
         """The same job with its workers on nodes of this class; of factor 1 if not measured."""

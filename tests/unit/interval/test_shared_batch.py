@@ -11,6 +11,8 @@ from optimus.models.forecast import Forecast, expected_speed
 from optimus.models.speed.curve import MergedSamples, Processes, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import NOTHING, SpeedSample
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod
 from tests.unit.interval.cases import ON_NODE_00, Case
 from tests.unit.interval.cluster import job, nodes
 
@@ -90,3 +92,27 @@ def test_it_is_taken_back_from_servers_on_which_twice_as_many_are_slower() -> No
     found = Case([(spread, where)], {"a": Forecast(speed, 3000.0)}, nodes(4, 6))
     decision = found.decisions()["a"]
     assert decision.counts == Counts(0, 2), "four are not sure to get one server"
+
+
+@pytest.mark.parametrize(
+    ("free", "workers"),
+    [pytest.param(4, 4, id="one server holds them"), pytest.param(2, 2, id="two servers would")],
+)
+def test_it_grows_only_where_it_is_faster_on_the_servers_that_it_gets(
+    free: int, workers: int
+) -> None:
+    samples = [
+        SpeedSample(Counts(0, n), 1 / (1 / n + (n - 1) / n * exchange), 600.0, 0.0, servers=on)
+        for n, on, exchange in ((1, 1, 0.0), (2, 1, 0.05), (4, 1, 0.05), (2, 2, 0.5), (8, 2, 0.5))
+    ]
+    terms = SpeedTerms(
+        TrainingMode.SYNC, Batch(64, BatchScope.JOB), processes=Processes(shares=64, per_server=6)
+    )
+    speed = SpeedModel.of(MergedSamples.of(samples), terms)
+    bounds = CountBounds(0, 0, 2, 4, shares=64)
+    alone = job("a", (0, 2), bounds=bounds, batch=terms.batch, mode=TrainingMode.SYNC)
+    taken = Resources(cpu=(6 - free) * 1000)
+    others = [BoundPod(f"other-{index}", f"node-{index:02}", taken) for index in (1, 2)]
+    others.append(BoundPod("other-0", "node-00", Resources(cpu=4000)))
+    found = Case([(alone, ON_NODE_00)], {"a": Forecast(speed, 1e5)}, nodes(3, 6), others=others)
+    assert found.decisions()["a"].counts == Counts(0, workers)
