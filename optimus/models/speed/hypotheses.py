@@ -46,7 +46,8 @@ _EXCHANGE_SECONDS: Final = 1.0
 """The exchange between servers, however long computing takes: it is the model's size that counts. A
 short step is mostly exchange."""
 _EXCHANGE_SPREAD: Final = 1.4
-"""The standard deviation of the logarithm of that a priori."""
+"""The standard deviation of the logarithm of that, a priori; the variance grows with each pair of
+counts that is measured, since these tell the exchange themselves."""
 _LATENCIES: Final = (0.0, 0.0003, 0.003)
 _OVERLAPS: Final = (0.0, 0.8)
 _LEAST_WEIGHT: Final = 1e-4
@@ -122,7 +123,8 @@ class _Weighed(NamedTuple):
         squares = np.einsum("fnh,n->fh", np.square(logs - scales[:, np.newaxis]), precisions)
         if terms.processes is not None:
             exchanges = np.log(_exchanges()[:, 1] / _EXCHANGE_SECONDS) + scales
-            squares = squares + np.square(exchanges / _EXCHANGE_SPREAD)
+            told = len(set(measured.counts))
+            squares = squares + np.square(exchanges / _EXCHANGE_SPREAD) / told
         weights = np.exp(-(squares - squares.min()) / 2)
         return cls(weights / weights.sum(), np.exp(scales))
 
