@@ -12,9 +12,9 @@ from typing import Final, Generic, TypeVar
 from cachetools import TTLCache
 
 from autoscaler.web.copies import JobCopy
+from autoscaler.web.job_events import BoundedSource, DisplayedJob, JobEvents, read_job_events
 from optimus.cli.advise import training_of
 from optimus.cli.observed_jobs import observe_job
-from optimus.kube.job_events import BoundedSource, DisplayedJob, JobEvents, read_job_events
 from optimus.kube.logs import LogSource
 from optimus.kube.training_jobs import TrainingJob
 

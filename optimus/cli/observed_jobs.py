@@ -12,26 +12,21 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Final, Protocol
 
+from optimus.cli.job_facts import JobSource
+from optimus.cli.job_list import NO_PROFILES, read_jobs, read_pods_of_jobs, read_profiles
+from optimus.cli.rights import MAY_NOT, explained
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job, Role
 from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILES
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.job_facts import JobSource, read_list
-from optimus.kube.job_list import (
-    NO_PROFILES,
-    read_jobs,
-    read_pods_of_jobs,
-    read_profiles,
-)
-from optimus.kube.list_watch import decoded
+from optimus.kube.list_watch import decoded, read_list
 from optimus.kube.logs import LogReader, LogSource
 from optimus.kube.pod_usage import NEAR_LIMIT, PodUsage, limit_text, read_usage
 from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.profile_codec import learned
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.results import Refused
-from optimus.kube.rights import MAY_NOT, explained
 from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.workload_profiles import WorkloadProfile, decode_workload_profile
 from optimus.progress.log import ProgressLog

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.web.copies import JobCopy
 from autoscaler.web.stored import BUSY, StoredEvents, StoredLogs
-from optimus.kube.job_facts import JobReader
+from optimus.cli.job_facts import JobReader
 from optimus.kube.profiles import ProfileStatus
 from tests.unit.autoscaler.web.sample_cluster import SampleCluster, SampleSource
 from tests.unit.cli.fake_api import NOW
