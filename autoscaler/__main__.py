@@ -36,6 +36,7 @@ from autoscaler.leadership import (
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
+from autoscaler.memory import MemoryWatch
 from autoscaler.metrics import Metrics
 from autoscaler.preemption import PreemptionConfig
 from autoscaler.settings import Settings, fairness_of, parse
@@ -53,6 +54,7 @@ from optimus.kube.events import EventWriter
 from optimus.kube.leases import LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
+from optimus.kube.pod_usage import read_usage
 from optimus.kube.profiles import ProfileWriter
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.stored_settings import ClusterSettings
@@ -126,7 +128,8 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         _page(settings, leadership, client) as page,
     ):
         logs = poller, rotation, LastWords(LogReader(client), poller.pool), poller
-        process = Process(metrics, Clock(), *logs, page, instance, settings.dry_run)
+        memory = MemoryWatch(partial(read_usage, client), poller.pool)
+        process = Process(metrics, Clock(), *logs, memory, page, instance, settings.dry_run)
         controller = _controller(settings, client, caches, process)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)

@@ -22,6 +22,7 @@ from autoscaler.jobs.state import BlockReason, JobLimits, TrackedJob, begin_orde
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
+from autoscaler.memory import MemoryWatch
 from autoscaler.metrics import Metrics
 from autoscaler.preemption import GangPreemption, PreemptionConfig
 from autoscaler.profile.events import EventRecorder, Events, JobEvent
@@ -147,6 +148,7 @@ class Process:
     rotation: WorkerRotation
     last_words: LastWords
     last_reads: LastReads
+    memory: MemoryWatch
     page: Page | None = None
     """``None``: there is no page."""
 
@@ -163,6 +165,7 @@ class Controller:
         self._observer, self._metrics, self._page = access.observer, metrics, process.page
         self._clock, self._timing, self._dry_run = process.clock, timing, dry_run
         self._logs, self._last_words = process.logs, process.last_words
+        self._memory = process.memory
         self._events = events = EventRecorder(access.events, metrics, timer)
         self._recorder = recorder = ProfileRecorder(
             access.profiles,
@@ -231,6 +234,8 @@ class Controller:
         observation = self._observer.observe(now)
         leaving = self._take_in(observation)
         self._read_logs(now, self._timing.log_seconds if log_seconds is None else log_seconds)
+        with self._guard("memory"):
+            self._memory.step(self.managed, now)
         is_current = self._is_current(observation, now)
         # 2. Act: begin what no interval decides, and take every rescale as far as it goes now.
         if not self._dry_run:

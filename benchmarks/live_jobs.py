@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from benchmarks import live_ranks
 from examples.light.costs import Costs
 from examples.light.journal import accuracy_of
 from examples.light.problem import Problem
@@ -29,11 +30,16 @@ NODES: Final = ("6100m",) * 4
 SENSIBLE: Final[Counts] = (2, 3)
 """The counts at which a job of the drawn length takes that long."""
 
+SENSIBLE_RANKS: Final[Counts] = (1, 3)
+"""The same of a PyTorchJob: a master and its workers."""
+
 _REQUESTS: Final = {
+    "Master": {"cpu": "1", "memory": "64Mi"},
     "PS": {"cpu": "500m", "memory": "64Mi"},
     "Worker": {"cpu": "1", "memory": "64Mi"},
     "Scheduler": {"cpu": "10m", "memory": "16Mi"},
 }
+_RANKS_OF_SERVER: Final = 6
 _LINK_MBIT: Final = 100.0
 _MESSAGE_SECONDS: Final = 0.003
 _BATCH: Final = 64
@@ -64,16 +70,24 @@ class PlannedJob:
     """Seconds after the beginning."""
     steps: int
     costs: Costs
+    within: float = 1.0
+    """The ranks of a PyTorchJob exchange so many times as fast on one server."""
     slack_seconds: float = 0.0
     """Seconds from its creation to its deadline; 0: it has none."""
 
     @property
     def is_synchronous(self) -> bool:
         """Whether its workers take each step together."""
-        return self.job.kind == "TFJob"
+        return self.job.kind != "MXJob"
 
     def training_seconds(self, ps: int, workers: int) -> float:
-        """How long all its steps take at these counts, by its stated costs."""
+        """How long all its steps take at these counts, by its stated costs, on few servers."""
+        if self.job.kind == "PyTorchJob":
+            ranks = ps + workers
+            servers = -(-ranks // _RANKS_OF_SERVER)
+            return self.steps * live_ranks.step_seconds(
+                self.costs, _BATCH, self.within, ranks, servers
+            )
         return self.steps * step_seconds(self.costs, ps, workers, self.is_synchronous)
 
     def created(self, now: float) -> LightJob:
@@ -130,6 +144,40 @@ def planned_jobs(
     )
 
 
+def planned_rank_jobs(
+    seed: int, counts: Counts, mean_seconds: float, saving: Saving
+) -> tuple[PlannedJob, ...]:
+    """The same as PyTorchJobs; ``counts`` are a master and workers."""
+    draws = random.Random(seed)
+    arrivals = [0.0, *sorted(draws.uniform(0, 0.6 * mean_seconds) for _ in range(5))]
+    recurring = _drawn_rank_costs(draws)
+    names = ("a-loss", "b-loss", "c-epochs", "d-deadline", "e-accuracy", "f-again")
+    planned = []
+    for name, arrival in zip(names, arrivals, strict=True):
+        own = {"optimus.dl/workload": "w1"} if name in ("a-loss", "f-again") else {}
+        costs, within = recurring if own else _drawn_rank_costs(draws)
+        job = LightJob("PyTorchJob", name, *counts, own, _REQUESTS)
+        seconds = draws.uniform(0.6, 1.4) * mean_seconds
+        planned.append(_planned(job, costs, arrival, seconds, saving, within))
+    return tuple(planned)
+
+
+def _drawn_rank_costs(draws: random.Random) -> tuple[Costs, float]:
+    """Costs of which a step at sensible counts on several servers is spent on the exchange to a
+    fifth, to four fifths, or between, and how much faster that is on one server."""
+    step, share = draws.uniform(0.6, 0.9), draws.uniform(0.2, 0.8)
+    ranks = sum(SENSIBLE_RANKS)
+    transfer = step * share - 2 * _MESSAGE_SECONDS * (ranks - 1)
+    costs = Costs(
+        example_seconds=step * (1 - share) / (_BATCH / ranks),
+        step_seconds=0.0,
+        link_bits_per_second=_LINK_MBIT * 1e6,
+        message_seconds=_MESSAGE_SECONDS,
+        model_bytes=round(transfer * ranks / (ranks - 1) * _LINK_MBIT * 1e6 / 16),
+    )
+    return costs, draws.choice((1.0, 3.0, 10.0))
+
+
 def _drawn_costs(draws: random.Random, synchronous: bool = True) -> Costs:
     """Costs of a job of which a step at sensible counts is spent on transfers to a fifth, to four
     fifths, or between: as the models of the simulator's testbed, from Inception-BN to CNN-rand."""
@@ -149,16 +197,18 @@ def _drawn_costs(draws: random.Random, synchronous: bool = True) -> Costs:
 
 
 def _planned(
-    job: LightJob, costs: Costs, arrival: float, seconds: float, saving: Saving
+    job: LightJob, costs: Costs, arrival: float, seconds: float, saving: Saving, within: float = 1.0
 ) -> PlannedJob:
-    synchronous = job.kind == "TFJob"
+    one_step = PlannedJob(job, arrival, 1, costs, within)
+    synchronous = one_step.is_synchronous
     per_epoch = _STEPS_PER_EPOCH if synchronous else _ASYNC_STEPS_PER_EPOCH
-    epochs = max(round(seconds / step_seconds(costs, *SENSIBLE, synchronous) / per_epoch), 3)
+    sensible = SENSIBLE_RANKS if job.kind == "PyTorchJob" else SENSIBLE
+    epochs = max(round(seconds / one_step.training_seconds(*sensible) / per_epoch), 3)
     steps = epochs * per_epoch
     rate = _STEEPNESS / steps
     loss = final_loss(steps, rate, per_epoch) * (1.0 if synchronous else _ASYNC_BELOW)
     goal, slack = _goal(job.name, epochs, loss), 0.0
-    own = step_seconds(costs, job.ps, job.workers, synchronous) * steps
+    own = one_step.training_seconds(job.ps, job.workers) * steps
     if job.name.startswith("d-"):
         slack = _SLACK * own + _START_SECONDS
     size = "global-batch-size" if synchronous else "worker-batch-size"
@@ -178,8 +228,10 @@ def _planned(
         "--saves-on-stop": str(int(saving.on_stop)),
         "--log-accuracy": str(int(job.name.startswith("e-"))),
     }
+    if job.kind == "PyTorchJob":
+        flags["--within"] = f"{within:g}"
     whole = replace(job, annotations=annotations, flags=flags)
-    return PlannedJob(whole, arrival, steps, costs, slack)
+    return PlannedJob(whole, arrival, steps, costs, within, slack)
 
 
 def _goal(name: str, epochs: int, loss: float) -> dict[str, str]:

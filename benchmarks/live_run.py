@@ -158,9 +158,9 @@ class Side:
         record = self.records.get(body["metadata"]["name"])
         if record is None:
             return
-        specs = body["spec"].get("tfReplicaSpecs") or body["spec"]["mxReplicaSpecs"]
-        ps = (specs.get("PS") or specs.get("Server"))["replicas"]
-        counts = (ps, specs["Worker"]["replicas"])
+        (specs,) = (each for key, each in body["spec"].items() if key.endswith("ReplicaSpecs"))
+        first = next(specs[role] for role in ("PS", "Server", "Master") if role in specs)
+        counts = (first["replicas"], specs["Worker"]["replicas"])
         if not record.counts or record.counts[-1][1:] != counts:
             record.counts.append((self._now(), *counts))
         conditions = (body.get("status") or {}).get("conditions") or ()

@@ -1,6 +1,7 @@
 """What managing jobs is worth on live clusters:
 ``python -m benchmarks.live_worth --output DIR [--cluster embedded] [--counts 2+3 ...]
-[--seeds 1 2] [--seconds 300] [--saves-every N]``.
+[--seeds 1 2] [--seconds 300] [--saves-every N]``; with ``--ranks`` the jobs are PyTorchJobs, and
+``--counts 1+3`` is a master and three workers.
 
 Six light jobs run at the same time on two clusters of their own: on one the autoscaler manages
 them, on the other it only recommends (``--recommend``), so that they run at their users' counts.
@@ -24,7 +25,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from benchmarks.live_jobs import PlannedJob, Saving, planned_jobs
+from benchmarks.live_jobs import PlannedJob, Saving, planned_jobs, planned_rank_jobs
 from benchmarks.live_report import (
     PAIR,
     Circumstances,
@@ -56,15 +57,18 @@ def main() -> None:
     parser.add_argument(
         "--saves-every", type=float, default=0.0, help="seconds; 0: jobs save when they are stopped"
     )
+    parser.add_argument("--ranks", action="store_true", help="PyTorchJobs")
     given = parser.parse_args()
     # Its clusters end with it in order, and its folders go.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     saving = Saving(given.saves_every == 0, given.saves_every or 3600.0)
     for counts in given.counts:
-        kind = f"{given.cluster}-{counts[0]}+{counts[1]}"
+        kind = f"{given.cluster}-{'ranks-' if given.ranks else ''}{counts[0]}+{counts[1]}"
         for seconds, seed in product(given.seconds, given.seeds):
             name = f"{kind}-{seconds:g}s-seed{seed}"
-            jobs = planned_jobs(seed, counts, seconds, saving)
+            jobs = (planned_rank_jobs if given.ranks else planned_jobs)(
+                seed, counts, seconds, saving
+            )
             run_pair(jobs, given.cluster, _PATIENCE * seconds, given.output / name)
             pair = read_pair(given.output / name)
             (given.output / name / "timeline.txt").write_text("\n".join(timeline(pair)) + "\n")

@@ -33,6 +33,7 @@ from autoscaler.decide import DecisionConfig
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
+from autoscaler.memory import MemoryWatch
 from autoscaler.metrics import Metrics
 from benchmarks.extender_throughput import pod_bodies
 from benchmarks.first_list import TOLERATIONS, node_bodies, rss_mb, wait_filled
@@ -344,7 +345,8 @@ def controller_of(caches: Caches, calls: Calls, now: Callable[[], float]) -> Con
     settings = ClusterSettings(decisions.settings)
     config = ControllerConfig(decisions, rescales, timing, settings, 30.0)
     readers = WorkerRotation(calls, StragglerConfig(), logs.pool), LastWords(calls, logs.pool)
-    return Controller(access, config, Parts(metrics, Clock(now, now), logs, *readers, logs))
+    memory = MemoryWatch(dict, logs.pool)
+    return Controller(access, config, Parts(metrics, Clock(now, now), logs, *readers, logs, memory))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from optimus import lifecycle
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
 from optimus.allocation.problem import is_forced, recent_failures
 from optimus.interval import Decision
-from optimus.jobs import NO_COUNTS, Counts, Job, RescaleRule
+from optimus.jobs import NO_COUNTS, TRAINERS, Counts, Job, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pod_failures import PodFailure, failure_of
 from optimus.kube.profile_codec import SavedState, observed_job, unpack, unpack_rescale
@@ -164,6 +164,13 @@ class TrackedJob:
     last_words_awaited: bool = False
     """Whether the log of a pod that has failed is being read, or is about to be."""
 
+    memory: str | None = None
+    """How near its pods' memory is to their limits, and when it will be full; empty: it is not
+    near. ``None``: not known."""
+
+    most_memory: tuple[int, int] = (0, 0)
+    """The most that a PS and a worker have used, in bytes."""
+
     blocks: Blocks = field(default_factory=Blocks)
     """What keeps it from running or from being changed."""
 
@@ -250,6 +257,14 @@ class TrackedJob:
         trained_at = max((each.at for each in self.progress(at).samples), default=0.0)
         found = failure_of(self.gang.failing, at, trained_at, self.last_words)
         self.failure = self.failure if found == self.failure else found
+
+    def note_memory(self, role: Role, used: int) -> None:
+        """Take in how many bytes a pod uses."""
+        ps, worker = self.most_memory
+        if role is Role.PS:
+            self.most_memory = max(ps, used), worker
+        elif role in TRAINERS:
+            self.most_memory = ps, max(worker, used)
 
     def _update_record(self, observation: Observation) -> None:
         """Record which pods were a whole gang, since when it holds nodes and until when it did."""

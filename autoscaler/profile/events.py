@@ -150,6 +150,9 @@ _OF_STATE: Final[dict[str, _EventRow]] = {
             " one for every tenth step"
         ),
     ),
+    "MemoryNearLimit": _EventRow(
+        lambda view: bool(view.status.memory_pressure), lambda view: view.status.memory_pressure
+    ),
     "Recommended": _EventRow(
         _recommended, lambda view: str(view.state.decision and view.state.decision.recommended)
     ),

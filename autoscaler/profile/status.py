@@ -57,6 +57,7 @@ _NOT_SHOWN: Final = {
         "profile": "what is stored, and what is made",
         "gang": "a part",
         "forecasts": "a part",
+        "most_memory": "for later runs",
     },
     JobPods: {
         "seen": "what it has seen",
@@ -139,6 +140,7 @@ def _status_of(state: TrackedJob, progress: TrainingProgress, now: float) -> Pro
 
 # Conditions, by the conventions of the Kubernetes API. Placed: all pods of the job have nodes.
 # Progressing: it trains. Forecast: its remaining time is predicted. GoalMet: its goal is met.
+# MemoryPressure: the memory of one of its pods is near its limit, or grows towards it.
 # lastTransitionTime is when the status became what it is; a new reason leaves it as it was.
 _TRAINS: Final = frozenset(
     {Phase.TRAINING, Phase.PROFILING, Phase.AT_TARGET, Phase.WAITING_FOR_CHECKPOINT}
@@ -171,6 +173,9 @@ def _conditions_of(
         ConditionType.PROGRESSING: _progressing(state, phase),
         ConditionType.GOAL_MET: _goal_met(state, progress, goal, known.get(ConditionType.GOAL_MET)),
     }
+    memory = _memory(state, phase, known.get(ConditionType.MEMORY_PRESSURE))
+    if memory is not None:
+        found[ConditionType.MEMORY_PRESSURE] = memory
     return tuple(_merged(found, known, now))
 
 
@@ -250,6 +255,15 @@ def _goal_met(
     if before is not None and before.message in (met, unmet, missed):
         return _Finding(before.status, before.reason, before.message)
     return _Finding(Truth.FALSE, "NotMet", unmet)
+
+
+def _memory(state: TrackedJob, phase: Phase, before: Condition | None) -> _Finding | None:
+    """``None`` where nothing is known of its memory."""
+    if state.memory and phase not in _ENDED:
+        return _Finding(Truth.TRUE, "NearLimit", state.memory)
+    if state.memory is None and phase not in _ENDED:
+        return _kept(before)
+    return _Finding(Truth.FALSE, "FarFromLimit", "none of its pods is near its memory limit")
 
 
 def _kept(before: Condition | None) -> _Finding | None:

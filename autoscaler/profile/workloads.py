@@ -94,6 +94,7 @@ class WorkloadRecorder:
             now,
             succeeded=succeeded,
             differed=bool(state.record.differs),
+            most_memory=state.most_memory,
         )
         if not run.samples and not run.losses:
             return  # as of a job that failed at once

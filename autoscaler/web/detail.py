@@ -193,7 +193,8 @@ class Details:
                 progress, row = told.progress, _row_by_log(row, told, until)
                 advice = list(advice_sentences(told))
         known = job is not None and progress is not None
-        warnings = [status.complaint, status.straggler, *status.failed_counts]
+        warnings = [status.complaint, status.straggler, status.memory_pressure]
+        warnings += status.failed_counts
         return JobDetail(
             at=copy.at,
             row=row,

@@ -158,6 +158,7 @@ def _needs(copy: JobCopy, phase: str, waits: Waits | None) -> tuple[int, str]:
         (bool(status.complaint), status.complaint),
         (phase == Phase.WAITING_FOR_CHECKPOINT, reason),
         (bool(status.straggler), status.straggler),
+        (bool(status.memory_pressure), status.memory_pressure),
         (waits is not None, "" if waits is None else waits.text),
         (phase == Phase.WAITING, reason or "its pods do not exist yet"),
     )

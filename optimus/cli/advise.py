@@ -22,8 +22,6 @@ from optimus.what_if.advice import LIKELY, Advice, Alternative, advise
 if TYPE_CHECKING:
     from optimus.cli.observed_jobs import ObservedJob, ObservedJobs, ObservedPod
 
-_NEAR_LIMIT: Final = 0.85
-"""Of its memory limit: embeddings and caches grow while a job trains."""
 _SILENT_SECONDS: Final = 900.0
 _HOUR: Final = 3600.0
 _USERS: Final = {
@@ -111,11 +109,7 @@ class AdvisedJob:
             others = f" and {len(killed) - 1} more" if len(killed) > 1 else ""
             why = killed[0].container.error
             yield f"{killed[0].name}{others} ended for want of memory before: {why}"
-        for each in pods:
-            if each.memory_limit and each.memory_used > _NEAR_LIMIT * each.memory_limit:
-                part = each.memory_used / each.memory_limit
-                of = f"{_gib(each.memory_used)} of {_gib(each.memory_limit)} Gi"
-                yield f"{each.pod.name} uses {part:.0%} of its memory limit ({of})"
+        yield from filter(None, (each.near_limit for each in pods))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -334,6 +328,7 @@ def _in_full(jobs: Sequence[AdvisedJob]) -> Iterator[str]:
             lines += _told(each, advice)
         lines += each.notes()
         lines += _use_lines(each.observed.pods)
+        lines += _earlier_lines(each.observed)
         yield "\n".join(lines)
         if isinstance(advice, Advice):
             yield "\n".join(_how_sure([advice]))
@@ -408,6 +403,15 @@ def _use_lines(pods: Sequence["ObservedPod"]) -> Iterator[str]:
             yield f"{who} request{s} {asked} and use{s} {used} now"
 
 
+def _earlier_lines(observed: "ObservedJob") -> Iterator[str]:
+    for role, used in observed.earlier_memory.items():
+        job = observed.job.job
+        spec = None if job is None else job.ps if role is Role.PS else job.worker
+        asked = amounts_text({MEMORY: 0 if spec is None else spec.resources[MEMORY]})
+        who, most = "PS" if role is Role.PS else "worker", amounts_text({MEMORY: used})
+        yield f"earlier runs of its workload used at most {most} a {who}; it requests {asked}"
+
+
 def _of_role(pods: Sequence["ObservedPod"], role: Role) -> list["ObservedPod"]:
     return [each for each in pods if each.pod.replica and each.pod.replica.role is role]
 
@@ -437,6 +441,7 @@ def _value(each: AdvisedJob) -> dict[str, object]:
             for role in _USERS
             if (own := [pod for pod in _of_role(each.observed.pods, role) if pod.used is not None])
         },
+        "earlierMemory": dict(each.observed.earlier_memory),
     }
     if isinstance(advice, NotReady):
         return value
@@ -524,10 +529,6 @@ def _unit(resource: str) -> str:
 
 def _many(jobs: int) -> str:
     return f"{jobs} job{'s' if jobs != 1 else ''}"
-
-
-def _gib(amount: int) -> str:
-    return f"{amount / 2**30:.3g}"
 
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

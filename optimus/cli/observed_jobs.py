@@ -8,11 +8,9 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Final, Protocol
-
-import msgspec
 
 from optimus.cli.job_facts import JobSource
 from optimus.cli.job_list import NO_PROFILES, read_jobs, read_pods_of_jobs, read_profiles
@@ -20,17 +18,18 @@ from optimus.cli.rights import MAY_NOT, explained
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job, Role
 from optimus.kube.client import path_of
-from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
-from optimus.kube.job_kinds import NAME_LABELS
+from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILES
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
+from optimus.kube.list_watch import decoded, read_list
 from optimus.kube.logs import LogReader, LogSource
+from optimus.kube.pod_usage import NEAR_LIMIT, PodUsage, limit_text, read_usage
 from optimus.kube.pods import Pod, decode_pod, in_set
-from optimus.kube.podspec import ResourceRequirements
 from optimus.kube.profile_codec import learned
 from optimus.kube.profiles import ProfileStatus
-from optimus.kube.quantity import Amount, requested
 from optimus.kube.results import Refused
 from optimus.kube.times import instant_of
 from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.workload_profiles import WorkloadProfile, decode_workload_profile
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogRead, PodRun, TrainingProgress
@@ -39,7 +38,6 @@ from optimus.resources import MEMORY, Resources
 NO_METRICS: Final = (
     "the cluster has no metrics API (metrics.k8s.io), so that it is not known what pods use"
 )
-_METRICS: Final = "metrics.k8s.io", "v1beta1"
 _READERS: Final = 16
 _ALL_LINES: Final = 200_000
 """Of all logs together: a core takes some ten seconds for them."""
@@ -61,8 +59,13 @@ class ObservedPod:
     """``None``: not known."""
     memory_used: int = 0
     """Of the container that trains, in bytes."""
-    memory_limit: int = 0
-    """Of the same container; 0: it has none."""
+
+    @property
+    def near_limit(self) -> str:
+        """How near that is to its limit, where it is near."""
+        used, limit = self.memory_used, self.pod.memory_limit
+        is_near = limit and used > NEAR_LIMIT * limit
+        return limit_text(self.pod.name, used, limit) if is_near else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class ObservedJob:
     """Of its log that were read."""
     left_seconds: float | None = None
     """Until its end at its counts from ``read_until`` on, as its profile says."""
+    earlier_memory: Mapping[Role, int] = field(default_factory=dict)
+    """The most bytes that one pod of earlier runs of its workload used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,50 +99,8 @@ class ObservedJobs:
     """Why it is not known what pods use."""
 
 
-class _LimitedContainer(msgspec.Struct):
-    name: str = ""
-    resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
-
-
-class _LimitedSpec(msgspec.Struct):
-    containers: list[_LimitedContainer] = []
-
-
-class _LimitedPod(msgspec.Struct):
-    spec: _LimitedSpec = msgspec.field(default_factory=_LimitedSpec)
-
-
-class _Usage(msgspec.Struct):
-    name: str = ""
-    usage: dict[str, Amount] | None = None
-
-
-class _Named(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
-
-
-class _PodMetrics(msgspec.Struct):
-    metadata: _Named
-    containers: list[_Usage] = []
-
-
-class _PodMetricsList(msgspec.Struct):
-    """It is computed when it is asked for: it has no pages and no version to watch from."""
-
-    items: list[_PodMetrics] = []
-
-
-_LIMITED: Final = msgspec.json.Decoder(_LimitedPod)
-_POD_METRICS: Final = msgspec.json.Decoder(_PodMetricsList)
-
-
 class JobLogSource(LogSource, JobSource, Protocol):
     """The part of ``optimus.kube.client.Client`` that is needed; see there."""
-
-
-_UsedBy = Mapping[tuple[str, str], Mapping[str, Resources]]
-"""By namespace and name of a pod, then by container."""
 
 
 def observe_jobs(
@@ -153,14 +116,18 @@ def observe_jobs(
         jobs = [each for each in jobs if each.name in names]
     profiles = read_profiles(client, namespace, said) or {}
     said = [each for each in said if each != NO_PROFILES]
+    workloads = _workloads(client, namespace, said)
     used = _used(client, namespace)
     pods = _pods(client, namespace, {} if isinstance(used, str) else used, said)
     now = client.server_clock.now()
-    reader = _JobLogs(client, len(jobs), said)
+    reader = _JobLogs(client, lines_of_each(len(jobs)), said)
     with ThreadPoolExecutor(_READERS) as pool:
 
         def observed(job: TrainingJob) -> ObservedJob:
-            return reader.observe(job, pods.get((job.namespace, job.uid), ()), profiles, now)
+            found = reader.observe(job, pods.get((job.namespace, job.uid), ()), profiles, now)
+            workload = "" if job.job is None else job.job.workload or ""
+            memory = _earlier_memory(job, workloads.get((job.namespace, workload)))
+            return replace(found, earlier_memory=memory)
 
         found = list(pool.map(observed, sorted(jobs, key=lambda each: (*each.key, each.kind))))
     no_metrics = used if isinstance(used, str) else ""
@@ -169,30 +136,43 @@ def observe_jobs(
     return ObservedJobs(now, tuple(found), tuple(dict.fromkeys(said)), no_metrics)
 
 
-def _used(client: JobSource, namespace: str | None) -> _UsedBy | str:
-    """Return what pods use, or why that is not known."""
-    what, path = "list the use of pods", path_of(*_METRICS, "pods", namespace)
+def _workloads(
+    client: JobSource, namespace: str | None, said: list[str]
+) -> Mapping[tuple[str, str], WorkloadProfile]:
+    """The profiles of workloads by namespace and name."""
+    path = path_of(GROUP, VERSION, WORKLOAD_PROFILES, namespace)
     try:
-        bodies = [client.get(what, path, [("labelSelector", each)]) for each in NAME_LABELS]
-        listed = [each for body in bodies for each in decode(_POD_METRICS, body, what).items]
+        raws = read_list(client, f"list {WORKLOAD_PROFILES}", path)
+    except KubeError as error:
+        said += [explained(error)] * (error.kind is not ErrorKind.NOT_FOUND)
+        return {}
+    found = decoded(raws, decode_workload_profile, said)
+    return {(each.namespace, each.name): each for each in found}
+
+
+def _earlier_memory(job: TrainingJob, profile: WorkloadProfile | None) -> dict[Role, int]:
+    runs = [run for run in ([] if profile is None else profile.runs) if run.uid != job.uid]
+    most = {
+        Role.PS: max((run.ps_memory for run in runs), default=0),
+        Role.WORKER: max((run.worker_memory for run in runs), default=0),
+    }
+    return {role: used for role, used in most.items() if used}
+
+
+def _used(client: JobSource, namespace: str | None) -> PodUsage | str:
+    """Return what pods use, or why that is not known."""
+    try:
+        return read_usage(client, namespace)
     except KubeError as error:
         # Behind an aggregated API without a server the answer is 503.
         is_missing = error.kind in (ErrorKind.NOT_FOUND, ErrorKind.TRANSIENT)
         return NO_METRICS if is_missing else explained(error)
     except Malformed as error:
         return str(error)
-    found = {}
-    for pod in listed:
-        try:
-            amounts = {each.name: requested(each.usage) for each in pod.containers}
-        except Malformed:
-            continue
-        found[pod.metadata.namespace, pod.metadata.name] = amounts
-    return found
 
 
 def _pods(
-    client: JobSource, namespace: str | None, used: _UsedBy, said: list[str]
+    client: JobSource, namespace: str | None, used: PodUsage, said: list[str]
 ) -> Mapping[tuple[str, str], Sequence[ObservedPod]]:
     """The pods of each job by namespace and UID: a pod may name a job of another namespace."""
     where = "all namespaces" if namespace is None else f"namespace {namespace}"
@@ -204,7 +184,7 @@ def _pods(
     found = defaultdict[tuple[str, str], list[ObservedPod]](list)
     for raw in raws:
         try:
-            pod, limits = decode_pod(raw), _memory_limits(raw)
+            pod = decode_pod(raw)
         except Malformed as error:
             said.append(str(error))
             continue
@@ -215,15 +195,9 @@ def _pods(
             pod,
             None if amounts is None else sum(amounts.values(), Resources()),
             0 if amounts is None else amounts.get(pod.log_container, Resources())[MEMORY],
-            limits.get(pod.log_container, 0),
         )
         found[pod.namespace, pod.owner.uid].append(observed)
     return found
-
-
-def _memory_limits(raw: msgspec.Raw) -> Mapping[str, int]:
-    containers = decode(_LIMITED, raw, "a pod").spec.containers
-    return {each.name: requested(each.resources.limits)[MEMORY] for each in containers}
 
 
 def lines_of_each(jobs: int) -> int:
@@ -232,10 +206,10 @@ def lines_of_each(jobs: int) -> int:
 
 
 class _JobLogs:
-    """Reads the logs of so many jobs."""
+    """Reads so many lines of the log of each job."""
 
-    def __init__(self, client: JobLogSource, jobs: int, said: list[str]) -> None:
-        self._lines = lines_of_each(jobs)
+    def __init__(self, client: LogSource, lines: int, said: list[str]) -> None:
+        self._lines = lines
         self._last, self._first = LogReader(client), LogReader(client, _FIRST_BYTES)
         self._said = said
 

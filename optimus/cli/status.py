@@ -87,6 +87,8 @@ def attention(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         yield "deadline", status.deadline
     if status.straggler:
         yield "straggler", status.straggler
+    if status.memory_pressure:
+        yield "memory", status.memory_pressure
     for failed in status.failed_counts:
         yield "failed at", failed
 

@@ -24,6 +24,7 @@ from optimus.interval.growth import GrowthLimit, GrowthRule
 from optimus.interval.worth import FOR_EVER, Loan, expected_gain, gain_at_ratio, training_at_risk
 from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
+from optimus.models.speed.model import SpeedModel
 from optimus.placement.queue.order import AGE_LIMIT_SECONDS
 from optimus.progress.types import TrainingProgress
 
@@ -394,6 +395,17 @@ class JobView:
     def cooling(self) -> bool:
         """Rescaled a moment ago, or being measured: it gives back what it has borrowed, no more."""
         return _why_cooling(self) is not None
+
+    def on_servers(self, counts: Counts, servers: int) -> "JobView":
+        """The job, whose processes would be on so many servers at these counts."""
+        found = self.candidate
+        if found is None or not isinstance(found.forecast.speed, SpeedModel):
+            return self
+        speed = found.forecast.speed.on_servers(counts, servers)
+        if speed is found.forecast.speed:
+            return self
+        forecast = replace(found.forecast, speed=speed)
+        return replace(self, candidate=replace(found, forecast=forecast))
 
     def with_objective(self, fairness: Fairness) -> "JobView":
         """The job with its objective, where the policy chooses its counts."""

@@ -37,9 +37,10 @@ from optimus.kube.podspec import (
     requests_of,
     rules_of,
 )
+from optimus.kube.quantity import requested
 from optimus.kube.times import created_at
 from optimus.placement.rules import Labels, PodRules
-from optimus.resources import NONE, Resources
+from optimus.resources import MEMORY, NONE, Resources
 from optimus.snapshot import BoundPod, ReplicaId
 
 
@@ -115,6 +116,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     nominated_node: str | None = None
     gang: Mapping[Role, int] | None = None
     log_container: str = ""
+    memory_limit: int = 0
+    """The memory limit of that container, in bytes; 0: it has none, or no training job the pod."""
+
     resource_version: str = ""
     labels: Labels = ()
     rules: PodRules | None = None
@@ -284,6 +288,7 @@ def _pod(raw: _StoredPod) -> Pod:
         gang=gang_of(containers, container) if owner and member is None else None,
         member=member,
         log_container=container,
+        memory_limit=_memory_limit(containers, container) if owner else 0,
         resource_version=metadata.resource_version,
         labels=labels,
         rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
@@ -426,6 +431,11 @@ def log_container(containers: Sequence[Container]) -> str:
         return containers[0].name
     names = [container.name for container in containers]
     return next((name for name in _CONTAINERS if name in names), names[0] if names else "")
+
+
+def _memory_limit(containers: Sequence[Container], name: str) -> int:
+    limits = (each.resources.limits for each in containers if each.name == name and each.resources)
+    return max((requested(each)[MEMORY] for each in limits), default=0)
 
 
 class _ClusterField(msgspec.Struct):

@@ -98,6 +98,7 @@ class ConditionType(StrEnum):
     PLACED = "Placed"
     PROGRESSING = "Progressing"
     GOAL_MET = "GoalMet"
+    MEMORY_PRESSURE = "MemoryPressure"
 
 
 class Truth(StrEnum):
@@ -170,6 +171,13 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     node_kind: NodeKind | None = None
     written_by: str = ""
     state: str | None = None
+
+    @property
+    def memory_pressure(self) -> str:
+        """The message of that condition while it is True."""
+        true = ConditionType.MEMORY_PRESSURE, Truth.TRUE
+        found = (each.message for each in self.conditions if (each.type, each.status) == true)
+        return next(found, "")
 
 
 class TrainingProfile(msgspec.Struct, frozen=True, kw_only=True):

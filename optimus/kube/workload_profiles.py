@@ -53,6 +53,8 @@ class StoredRun(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
     met_at: float | None = None
     steps_per_epoch: float | None = None
     differed: bool = False
+    ps_memory: int = 0
+    worker_memory: int = 0
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -141,6 +143,8 @@ def _run_from(stored: StoredRun) -> EarlierRun | None:
         met_at=stored.met_at if (stored.met_at or 0.0) > 0 else None,
         steps_per_epoch=stored.steps_per_epoch if (stored.steps_per_epoch or 0.0) > 0 else None,
         differed=stored.differed,
+        ps_memory=max(stored.ps_memory, 0),
+        worker_memory=max(stored.worker_memory, 0),
     )
 
 
@@ -183,6 +187,8 @@ def _stored_run(run: EarlierRun) -> StoredRun:
         met_at=run.met_at,
         steps_per_epoch=run.steps_per_epoch,
         differed=run.differed,
+        ps_memory=run.ps_memory,
+        worker_memory=run.worker_memory,
     )
 
 

@@ -62,10 +62,16 @@ def _requests(spec: ReplicaSpec) -> str:
 
 
 def run_of(
-    job: Job, progress: TrainingProgress, at: float, *, succeeded: bool, differed: bool = False
+    job: Job,
+    progress: TrainingProgress,
+    at: float,
+    *,
+    succeeded: bool,
+    differed: bool = False,
+    most_memory: tuple[int, int] = (0, 0),
 ) -> EarlierRun:
     """Return what a job's training has shown by the instant ``at``; losses only of one that
-    succeeded or has met its goal."""
+    succeeded or has met its goal. ``most_memory``: of a PS and of a worker, in bytes."""
     run = EarlierRun(
         uid=job.uid,
         job=job.key.name,
@@ -75,6 +81,8 @@ def run_of(
         goal=job.goal,
         steps_per_epoch=_steps_per_epoch(job, progress),
         differed=differed,
+        ps_memory=most_memory[0],
+        worker_memory=most_memory[1],
     )
     return _with_losses(run, losses_with_epochs(progress)) if succeeded else run
 

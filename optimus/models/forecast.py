@@ -557,7 +557,7 @@ def expected_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
 def _speed_here(job: Job, progress: TrainingProgress, measured: MergedSamples) -> SpeedModel:
     """The model of these samples, at its speed now on the nodes where the job runs."""
     model, kind = SpeedModel.of(measured, SpeedTerms.of(job)), progress.node_kind
-    latest = measured.latest_at(job.counts, kind)
+    model, latest = model.where_it_ran(kind), measured.latest_at(job.counts, kind)
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)
     return model if kind is None else model.on(kind)

@@ -132,6 +132,9 @@ class EarlierRun:
     """The steps of one worker where each has a batch of its own, else of the job."""
     differed: bool = False
     """It was found to differ from the runs before it, which do not count any more."""
+    ps_memory: int = 0
+    worker_memory: int = 0
+    """The most that one of its pods used, in bytes; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,11 @@ CORE = "/api/v1"
 KUBEFLOW = "/apis/kubeflow.org/v1"
 OPTIMUS = "/apis/optimus.dl/v1alpha1"
 LEASES = "/apis/coordination.k8s.io/v1"
-PLURALS: Mapping[str, str] = {"TFJob": "tfjobs", "MXJob": "mxjobs"}
+PLURALS: Mapping[str, str] = {
+    "TFJob": "tfjobs",
+    "MXJob": "mxjobs",
+    "PyTorchJob": "pytorchjobs",
+}
 MERGE_PATCH = "application/merge-patch+json"
 _TIMEOUT_SECONDS = (5.0, 30.0)
 

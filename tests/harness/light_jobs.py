@@ -23,10 +23,14 @@ POOL: Final = {"optimus.dl/pool": "training"}
 
 SLEEP: Final = "exec sleep 600"
 
-Kind: TypeAlias = Literal["TFJob", "MXJob"]
+Kind: TypeAlias = Literal["TFJob", "MXJob", "PyTorchJob"]
 _FILES: Mapping[str, str] = {"TFJob": "tfjob.yaml", "MXJob": "mxjob.yaml"}
-_SPECS: Mapping[str, str] = {"TFJob": "tfReplicaSpecs", "MXJob": "mxReplicaSpecs"}
-_PS: Mapping[str, str] = {"TFJob": "PS", "MXJob": "Server"}
+_SPECS: Mapping[str, str] = {
+    "TFJob": "tfReplicaSpecs",
+    "MXJob": "mxReplicaSpecs",
+    "PyTorchJob": "pytorchReplicaSpecs",
+}
+_PS: Mapping[str, str] = {"TFJob": "PS", "MXJob": "Server", "PyTorchJob": "Master"}
 
 QUICK: Final[Mapping[str, str]] = {
     "--example-seconds": "0.002",
@@ -40,6 +44,8 @@ QUICK: Final[Mapping[str, str]] = {
 @dataclass(frozen=True)
 class LightJob:
     """A light job as a scenario wants it; whatever is not set is as in the example.
+
+    Of a PyTorchJob, whose ranks are ``benchmarks.live_ranks``, `ps` is 1: its Master.
 
     `annotations` None: none at all. `requests` maps a role (`PS`, `Worker`, and `Scheduler` of an
     MXJob; `Server` is written `PS`) to its resource requests. `flags` replace or add flags of the
@@ -142,7 +148,23 @@ def _resources(requests: Mapping[str, str]) -> Json:
 
 @cache
 def _example(kind: Kind) -> Json:
+    if kind == "PyTorchJob":
+        return _pytorch_job(_example("TFJob"))
     body: Json = yaml.safe_load((EXAMPLES / _FILES[kind]).read_text())
+    return body
+
+
+def _pytorch_job(tfjob: Json) -> Json:
+    body = copy.deepcopy(tfjob)
+    worker = body["spec"].pop("tfReplicaSpecs")["Worker"]
+    node = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    worker["template"]["spec"]["containers"][0].update(
+        name="pytorch",
+        command=["python", "-m", "benchmarks.live_ranks"],
+        env=[node, {"name": "OMP_NUM_THREADS", "value": "1"}],
+    )
+    body["kind"] = "PyTorchJob"
+    body["spec"]["pytorchReplicaSpecs"] = {"Master": worker, "Worker": copy.deepcopy(worker)}
     return body
 
 

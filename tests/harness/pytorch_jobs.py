@@ -1,17 +1,20 @@
-"""A PyTorchJob that needs no PyTorch: its ranks take steps, and rank 0 saves each."""
+"""A PyTorchJob that needs no PyTorch: its ranks take steps, and rank 0 saves each, and says after
+how long without one it begins again."""
 
 from typing import Any, Final
 
 from tests.harness.light_jobs import CLAIM, POOL
 from tests.harness.small_jobs import SMALL
 
+GRACE_SECONDS: Final = 1
 _SCRIPT: Final = """
 import os, pathlib, time
 world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
 saved = pathlib.Path("/checkpoints/ddp-step")
 new = saved.with_suffix(".new")
+began = saved.stat().st_mtime if saved.exists() else time.time()
 step = int(saved.read_text()) if saved.exists() else 0
-print(f"restored step {step} world {world}", flush=True)
+print(f"restored step {step} world {world} after {time.time() - began:.1f} s", flush=True)
 while True:
     time.sleep(0.05 + 0.4 / world)
     step += 1
@@ -27,7 +30,7 @@ def pytorch_job(workers: int) -> dict[str, Any]:
         "schedulerName": "optimus-scheduler",
         "nodeSelector": dict(POOL),
         "tolerations": [{"key": "optimus.dl/training", "operator": "Exists"}],
-        "terminationGracePeriodSeconds": 1,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "volumes": [{"name": "saved", "persistentVolumeClaim": {"claimName": CLAIM}}],
         "containers": [
             {

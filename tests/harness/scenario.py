@@ -261,7 +261,7 @@ def scenario_namespace(optimus: OptimusCluster, namespace: str, folder: Path) ->
 
 def _clear(scenario: Scenario) -> None:
     api, namespace = scenario.api, scenario.namespace
-    for plural in (*scenario.optimus.plurals.values(), "pytorchjobs"):
+    for plural in scenario.optimus.plurals.values():
         api.delete_all(in_namespace(KUBEFLOW, namespace, plural))
     scenario.wait(
         lambda: not [pod for pod in scenario.pods() if pod["metadata"].get("ownerReferences")],

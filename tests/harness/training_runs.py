@@ -71,10 +71,12 @@ class TrainingLogs:
     def update(self, pod: Json) -> None:
         """Begin to follow a trainer 0 that has begun to run."""
         labels = pod["metadata"].get("labels") or {}
-        is_lead = (
+        replica = (
             labels.get(f"{_LABELS}/replica-type"),
             labels.get(f"{_LABELS}/replica-index"),
-        ) == ("worker", "0")
+        )
+        # Of a job whose master trains, worker 0 prints no step.
+        is_lead = replica in (("worker", "0"), ("master", "0"))
         for life, state in _lives(pod).items():
             if is_lead and "running" in state and life not in self._runs:
                 self._runs[life] = Run(labels[f"{_LABELS}/job-name"], restarted=life[1] > 0)

@@ -1,13 +1,17 @@
 """A PyTorchJob whose processes share one batch gets other workers, and goes on where it was."""
 
 import re
+from functools import partial
+from typing import Final
 
 import pytest
 
 from tests.harness.api import KUBEFLOW, OPTIMUS, in_namespace
-from tests.harness.pytorch_jobs import pytorch_job
+from tests.harness.pytorch_jobs import GRACE_SECONDS, pytorch_job
 from tests.harness.scenario import Scenario
 from tests.harness.waiting import LONG_SECONDS
+
+RESTORED: Final = re.compile(r"restored step (\d+) world (\d+) after (\S+) s")
 
 
 @pytest.mark.embedded
@@ -25,21 +29,25 @@ def test_a_pytorch_job_gets_the_workers_that_its_bounds_ask_for_and_goes_on(
     def workers_trained_with() -> int | None:
         status = (scenario.api.find(profile) or {}).get("status") or {}
         is_settled = status.get("phase") == "Training" and "rescale" not in status
-        return status.get("workers") if is_settled and status.get("steps", 1) else None
+        return status.get("workers") if is_settled else None
 
-    scenario.wait(
-        lambda: workers_trained_with() == 1 and "step=5 " in log(), "it trains", LONG_SECONDS
-    )
-    bounds = {"optimus.dl/min-workers": "2", "optimus.dl/max-workers": "4"}
-    scenario.api.patch(stored, {"metadata": {"annotations": bounds}})
-    scenario.wait(
-        lambda: workers_trained_with() == 3 and "step=" in log(), "it trains on", LONG_SECONDS
-    )
-    (restored,) = re.findall(r"restored step (\d+) world (\d+)", log())
-    assert int(restored[0]) >= 5
-    assert restored[1] == "4", "2 workers and the master would not share 64 examples equally"
-    replicas = scenario.api.get(stored)["spec"]["pytorchReplicaSpecs"]
-    assert {role: each["replicas"] for role, each in replicas.items()} == {"Master": 1, "Worker": 3}
+    def trains_with(workers: int, step: str = "") -> bool:
+        return workers_trained_with() == workers and f"step={step}" in log()
+
+    scenario.wait(partial(trains_with, 1, "5 "), "it trains", LONG_SECONDS)
+    before = 5
+    for least, most, others in ((2, 4, 3), (1, 1, 1)):
+        bounds = {"optimus.dl/min-workers": f"{least}", "optimus.dl/max-workers": f"{most}"}
+        scenario.api.patch(stored, {"metadata": {"annotations": bounds}})
+        scenario.wait(partial(trains_with, others), f"it trains with {others}", LONG_SECONDS)
+        ((step, world, seconds),) = RESTORED.findall(log())
+        assert int(step) >= before
+        assert int(world) == others + 1, "2 workers and the master would not share 64 examples"
+        assert float(seconds) < GRACE_SECONDS + 10
+        before = int(step) + 1
+        replicas = scenario.api.get(stored)["spec"]["pytorchReplicaSpecs"]
+        counts = {role: each["replicas"] for role, each in replicas.items()}
+        assert counts == {"Master": 1, "Worker": others}
     for messages in scenario.wait_events("ddp", "Rescaling", "Rescaled").values():
         assert any("3 workers" in each for each in messages), messages
         assert not any("PS" in each for each in messages), messages

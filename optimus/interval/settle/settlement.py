@@ -344,12 +344,30 @@ class Settlement:
             self._resize_trimmed(job, wanted, "are not tried: its pods were not placed")
         elif not self.may_move(job, wanted):
             self.decide(job, current, self._why_not_worth_it(job, wanted))
+        elif self._is_slow_there(job, wanted):
+            self.decide(job, current, f"{wanted} would be on servers between which it is slow")
         elif self.plan.move(job.job, wanted) is None or self._reclaim_for_growth(job, wanted):
             self.decide(job, wanted, policy_reason)
         elif (own := job.own_of(wanted)) != current and self._reclaim_for_growth(job, own):
             self.decide(job, own, f"what is its own of {wanted}")
         else:
             self._resize_trimmed(job, wanted, "do not fit beside what the others keep")
+
+    def _is_slow_there(self, job: JobView, wanted: Counts) -> bool:
+        """Return whether a job without PSs would get servers on which these counts are not worth
+        the restart: on fewer they would be."""
+        if not job.job.all_reduce:
+            return False
+        savepoint, is_slow = self.plan.savepoint(job.job.uid), False
+        if self.plan.move(job.job, wanted) is None:
+            is_slow = not self._may_move_there(job, wanted)
+            self.plan.undo(job.job.uid, savepoint)
+        return is_slow
+
+    def _may_move_there(self, job: JobView, counts: Counts) -> bool:
+        """The same as ``may_move`` on the servers that the job gets, on which it is placed."""
+        servers = {each.node for each in self.plan.held.get(job.job.uid, ())}
+        return self.may_move(job.on_servers(counts, len(servers)), counts)
 
     def _reclaim_for_growth(self, job: JobView, wanted: Counts) -> bool:
         """Shrink others for this job's growth where all of it together pays."""
@@ -366,7 +384,7 @@ class Settlement:
             savepoint = self.plan.savepoint(job.job.uid)
             if self.plan.move(job.job, counts) is not None:
                 continue
-            if self.may_move(job, counts):
+            if self._may_move_there(job, counts):
                 self.decide(job, counts, f"trimmed from {wanted}, which {why_not}")
                 return
             self.plan.undo(job.job.uid, savepoint)

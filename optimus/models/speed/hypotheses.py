@@ -3,7 +3,7 @@
 A hypothesis says where the time of a step goes with one PS and one worker, in the terms of Optimus,
 section 3.2 (eq 3 and 4): computing, which is split among the workers where they share a batch;
 constant work; transfer; what each further worker and each further PS add. All are equally likely a
-priori.
+priori, but for how long an exchange without PSs takes.
 1. Each hypothesis is scaled to the samples, by the mean of the logs of measured / its own time.
 2. It is weighed by the likelihood of what is left, under a relative error of 10 %.
 3. The time per step is the weighted mean of all: minimising it minimises the expected time.
@@ -42,6 +42,12 @@ _EXPECTED_ERROR: Final = 0.4
 _EXPECTED_AT: Final = tuple(Counts(2**ps, 2**workers) for ps in range(5) for workers in range(5))
 _WORKERS_ALONE: Final = tuple(Counts(0, 2**workers) for workers in range(7))
 _EXCHANGES: Final = (0.03, 0.1, 0.3, 1.0, 3.0)
+_EXCHANGE_SECONDS: Final = 1.0
+"""The exchange between servers, however long computing takes: it is the model's size that counts. A
+short step is mostly exchange."""
+_EXCHANGE_SPREAD: Final = 1.4
+"""The standard deviation of the logarithm of that, a priori; the variance grows with each pair of
+counts that is measured, since these tell the exchange themselves."""
 _LATENCIES: Final = (0.0, 0.0003, 0.003)
 _OVERLAPS: Final = (0.0, 0.8)
 _LEAST_WEIGHT: Final = 1e-4
@@ -115,6 +121,10 @@ class _Weighed(NamedTuple):
         precisions = 1 / (ERROR**2 + measured.variance)
         scales = np.einsum("fnh,n->fh", logs, precisions) / precisions.sum()
         squares = np.einsum("fnh,n->fh", np.square(logs - scales[:, np.newaxis]), precisions)
+        if terms.processes is not None:
+            exchanges = np.log(_exchanges()[:, 1] / _EXCHANGE_SECONDS) + scales
+            told = len(set(measured.counts))
+            squares = squares + np.square(exchanges / _EXCHANGE_SPREAD) / told
         weights = np.exp(-(squares - squares.min()) / 2)
         return cls(weights / weights.sum(), np.exp(scales))
 
@@ -150,7 +160,8 @@ def values_of_measuring(
     Under each hypothesis in turn, the sample shows its time at these counts; the hypotheses are
     weighed again, and the counts that are best then take the time that this hypothesis says.
     ``batch_per_worker``: a step of more workers covers more examples. No restart is counted."""
-    logs = np.log(measured.steps_per_second / measured.steps_per_second[0])
+    unit = measured.steps_per_second[0] if terms.processes is None else 1.0
+    logs = np.log(measured.steps_per_second / unit)
     known = tuple(zip(measured.counts, np.round(logs, _CLOSE_LOGS).tolist(), strict=True))
     return _values(_plain(terms), known, tuple(allowed), batch_per_worker)
 

@@ -190,6 +190,8 @@ class SpeedModel:
     factor: float = 1.0
     """Multiplies the whole function, so that ``anchored`` keeps its ratios."""
     node_factor: float = 1.0
+    spread: Mapping[Counts, float] = field(default_factory=lambda: MappingProxyType({}))
+    """How many times as long a step takes at counts that are not on the fewest servers."""
 
     @classmethod
     def fit(
@@ -244,6 +246,9 @@ class SpeedModel:
         seconds = self.curve.seconds(ps, workers)
         if self.deviation.alpha.any():
             seconds = seconds * np.exp(self.deviation.mean(ps, workers))
+        for counts, times in self.spread.items():
+            is_here = np.equal(ps, counts.ps) & np.equal(workers, counts.workers)
+            seconds = np.where(is_here, times * seconds, seconds)
         factor = self.factor * self.node_factor
         with np.errstate(divide="ignore"):
             return np.asarray(factor * self.terms.steps(workers) / seconds, dtype=np.float64)
@@ -274,12 +279,28 @@ class SpeedModel:
         contrast = np.array([1.0, -1.0])
         return math.sqrt(max(contrast @ covariance @ contrast, 0.0))
 
-    def anchored(self, counts: Counts, steps_per_second: float, servers: float = 0) -> "SpeedModel":
-        """The same function, multiplied so that it gives this speed at these counts on so many
-        servers."""
-        times = self.curve.seconds(*counts, servers) / self.curve.seconds(*counts)
-        factor = float(steps_per_second / self.at(counts) * times)
-        return replace(self, factor=self.factor * factor)
+    def anchored(self, counts: Counts, steps_per_second: float) -> "SpeedModel":
+        """The same function, multiplied so that it gives this speed at these counts."""
+        return replace(self, factor=self.factor * steps_per_second / self.at(counts))
+
+    def where_it_ran(self, node_kind: str | None = None) -> "SpeedModel":
+        """The same where counts that were measured are on the servers on which they ran last, on
+        this kind of node if they did: they stay there, and are not sure to get fewer next time."""
+        found = self
+        for counts in sorted(set(self.measured.counts)):
+            latest = self.measured.latest_at(counts, node_kind)
+            found = found if latest is None else found.on_servers(counts, latest.servers)
+        return found
+
+    def on_servers(self, counts: Counts, servers: float) -> "SpeedModel":
+        """The same where these counts are on so many servers; itself where others would make no
+        difference, or are fewer than it needs."""
+        processes = self.terms.processes
+        if processes is None or servers <= processes.servers(counts.workers):
+            return self
+        sharing = Counts(counts.ps, int(np.asarray(processes.sharing(counts.workers))))
+        times = self.curve.seconds(*sharing, servers) / self.curve.seconds(*sharing)
+        return replace(self, spread={**self.spread, sharing: float(times)})
 
     def on(self, node_kind: str) -> "SpeedModel":
         """The same job with its workers on nodes of this class; of factor 1 if not measured."""

@@ -1,1 +1,1 @@
-"""Both processes beside a training operator with a webhook: TFJobs alone."""
+"""Both processes beside a training operator with a webhook."""

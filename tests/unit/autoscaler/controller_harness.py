@@ -18,6 +18,7 @@ from autoscaler.jobs.state import TrackedJob
 from autoscaler.logs.last_words import LastWords
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
+from autoscaler.memory import MemoryWatch
 from autoscaler.metrics import Metrics
 from autoscaler.preemption import PreemptionConfig
 from autoscaler.stragglers import ReplacementConfig
@@ -25,6 +26,7 @@ from autoscaler.web.feed import PageFeed
 from optimus.allocation import Policy
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
+from optimus.kube.errors import KubeError
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.models.forecast import ForecastFn, forecast_job
@@ -47,7 +49,10 @@ class AtOnce(Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         done = Future[T]()
-        done.set_result(fn(*args, **kwargs))
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except KubeError as error:
+            done.set_exception(error)
         return done
 
 
@@ -138,6 +143,7 @@ class ControllerHarness:
                 WorkerRotation(cluster, detection, logs.pool),
                 LastWords(cluster, AtOnce()),
                 self._last_reads or logs,
+                MemoryWatch(cluster.read_usage, AtOnce()),
                 self.page,
                 self._instance,
                 self._dry_run,

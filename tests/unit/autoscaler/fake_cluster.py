@@ -14,9 +14,10 @@ import msgspec
 
 from autoscaler.cluster import NodeList, Observation, PodIndex
 from optimus.jobs import Counts, JobKey
-from optimus.kube.errors import ErrorKind
+from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.events import EventType, Subject
 from optimus.kube.nodes import ClusterNode
+from optimus.kube.pod_usage import PodUsage
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import JobRef, NameTaken, ProfileStatus, TrainingProfile
 from optimus.kube.results import Refused, Written
@@ -26,7 +27,7 @@ from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.progress.types import LogLine, LogRead
 from optimus.rescale.words import PauseReason
-from optimus.resources import Resources
+from optimus.resources import MEMORY, Resources
 from tests.unit.autoscaler.fake_job import START_AT, STEPS_PER_EPOCH, FakeJob, pod_of, torch_pods
 from tests.unit.autoscaler.fake_workloads import FakeWorkloads
 
@@ -73,6 +74,8 @@ class FakeCluster:
     """What the policy remembers of the whole cluster."""
     kind_orders: str = ""
     """On which kinds of nodes new jobs are to start."""
+    used: dict[str, int] = field(default_factory=dict)
+    """The bytes that each pod uses; without any there is no metrics API."""
     workloads: FakeWorkloads = field(default_factory=FakeWorkloads)
     writes: int = 0
     create_calls: int = 0
@@ -83,6 +86,19 @@ class FakeCluster:
     def submit(self, fake: FakeJob) -> FakeJob:
         self.jobs[fake.name] = fake
         return fake
+
+    def read_usage(self) -> PodUsage:
+        """What the pods use now."""
+        if not self.used:
+            raise KubeError(ErrorKind.NOT_FOUND, "there is no metrics.k8s.io")
+        pods = (pod["metadata"] for fake in self.jobs.values() for pod in fake.pods)
+        return {
+            (pod["namespace"], pod["name"]): {
+                "tensorflow": Resources({MEMORY: self.used[pod["name"]]})
+            }
+            for pod in pods
+            if pod["name"] in self.used
+        }
 
     # -- time
     def pass_time(self, seconds: float) -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.live_jobs import PlannedJob, Saving, planned_jobs
+from benchmarks.live_jobs import (
+    SENSIBLE,
+    SENSIBLE_RANKS,
+    PlannedJob,
+    Saving,
+    planned_jobs,
+    planned_rank_jobs,
+)
 from benchmarks.live_report import (
     Circumstances,
     JobPair,
@@ -25,6 +32,12 @@ ON_STOP = Saving(on_stop=True, every_seconds=3600)
 def planned(name: str, counts: tuple[int, int] = (2, 3)) -> PlannedJob:
     (found,) = [each for each in planned_jobs(1, counts, 300, ON_STOP) if name in each.job.name]
     return found
+
+
+def test_jobs_take_about_the_mean_at_sensible_counts_with_servers_and_as_ranks() -> None:
+    for plan, sensible in ((planned_jobs, SENSIBLE), (planned_rank_jobs, SENSIBLE_RANKS)):
+        for each in plan(1, sensible, 300, ON_STOP):
+            assert 150 < each.training_seconds(*sensible) < 450
 
 
 def test_the_steps_of_a_job_do_not_depend_on_its_counts() -> None:

@@ -176,6 +176,23 @@ def test_of_a_job_without_parameter_servers_only_the_end_is_told() -> None:
     assert listed.splitlines()[2].split() == ["job", "size", "done", "end", "(UTC)"]
 
 
+def test_what_earlier_runs_used_at_most_stands_beside_what_it_requests() -> None:
+    run = {"job": "before", "at": "2026-01-01T00:00:00Z", "conditions": ""}
+    runs = [{**run, "uid": f"u-{gib}", "workerMemory": gib * 2**30} for gib in (3, 1)]
+    own = {**run, "uid": "u-j", "workerMemory": 9 * 2**30}
+    named = {"namespace": "ns", "name": "w", "uid": "u-w"}
+    profile = {"metadata": named, "status": {"runs": [*runs, own]}}
+    stored = job()
+    stored["metadata"]["annotations"] = {"optimus.dl/workload": "w"}
+    path = "/apis/optimus.dl/v1alpha1/namespaces/ns/workloadprofiles"
+    api = cluster(
+        jobs=[stored], others={path: {"metadata": {"resourceVersion": "1"}, "items": [profile]}}
+    )
+    assert one(api)["earlierMemory"] == {"worker": 3 * 2**30}
+    said = "earlier runs of its workload used at most 3 Gi memory a worker; it requests "
+    assert said in advised(api, "j").text
+
+
 def test_the_speed_of_a_log_of_examples_is_in_examples() -> None:
     lines = [f"Train Epoch: {e} [3200/6400 (50%)]\tLoss: {1 / e:.3f}" for e in range(1, 9)]
     first = NOW - 30.0 * len(lines)

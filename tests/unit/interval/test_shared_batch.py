@@ -7,10 +7,12 @@ import pytest
 from optimus.interval import Action
 from optimus.interval.growth import GrowthRule
 from optimus.jobs import Batch, BatchScope, CountBounds, Counts, TrainingMode
-from optimus.models.forecast import Forecast
+from optimus.models.forecast import Forecast, expected_speed
 from optimus.models.speed.curve import MergedSamples, Processes, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import NOTHING, SpeedSample
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod
 from tests.unit.interval.cases import ON_NODE_00, Case
 from tests.unit.interval.cluster import job, nodes
 
@@ -75,3 +77,42 @@ def test_it_shrinks_where_it_is_slower_with_what_it_has() -> None:
     decision = found.decisions()["a"]
     assert decision.action is Action.SHRINK
     assert decision.counts == Counts(0, 3)
+
+
+def test_it_is_taken_back_from_servers_on_which_twice_as_many_are_slower() -> None:
+    samples = (
+        SpeedSample(Counts(0, 2), 2.362, 60.0, 0.0, servers=1),
+        SpeedSample(Counts(0, 4), 1.496, 60.0, 100.0, servers=3),
+    )
+    bounds, batch = CountBounds(0, 0, 2, None, shares=64), Batch(64, BatchScope.JOB)
+    spread = job("a", (0, 4), bounds=bounds, batch=batch, mode=TrainingMode.SYNC, per_server=6)
+    speed = expected_speed(spread, replace(NOTHING, samples=samples))
+    assert isinstance(speed, SpeedModel)
+    where = ["node-00", "node-01", "node-02", "node-02"]
+    found = Case([(spread, where)], {"a": Forecast(speed, 3000.0)}, nodes(4, 6))
+    decision = found.decisions()["a"]
+    assert decision.counts == Counts(0, 2), "four are not sure to get one server"
+
+
+@pytest.mark.parametrize(
+    ("free", "workers"),
+    [pytest.param(4, 4, id="one server holds them"), pytest.param(2, 2, id="two servers would")],
+)
+def test_it_grows_only_where_it_is_faster_on_the_servers_that_it_gets(
+    free: int, workers: int
+) -> None:
+    samples = [
+        SpeedSample(Counts(0, n), 1 / (1 / n + (n - 1) / n * exchange), 600.0, 0.0, servers=on)
+        for n, on, exchange in ((1, 1, 0.0), (2, 1, 0.05), (4, 1, 0.05), (2, 2, 0.5), (8, 2, 0.5))
+    ]
+    terms = SpeedTerms(
+        TrainingMode.SYNC, Batch(64, BatchScope.JOB), processes=Processes(shares=64, per_server=6)
+    )
+    speed = SpeedModel.of(MergedSamples.of(samples), terms)
+    bounds = CountBounds(0, 0, 2, 4, shares=64)
+    alone = job("a", (0, 2), bounds=bounds, batch=terms.batch, mode=TrainingMode.SYNC)
+    taken = Resources(cpu=(6 - free) * 1000)
+    others = [BoundPod(f"other-{index}", f"node-{index:02}", taken) for index in (1, 2)]
+    others.append(BoundPod("other-0", "node-00", Resources(cpu=4000)))
+    found = Case([(alone, ON_NODE_00)], {"a": Forecast(speed, 1e5)}, nodes(3, 6), others=others)
+    assert found.decisions()["a"].counts == Counts(0, workers)

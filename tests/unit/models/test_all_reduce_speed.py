@@ -54,8 +54,16 @@ def test_workers_beyond_an_equal_share_bring_nothing() -> None:
     assert speeds[4] != speeds[0]
 
 
-def test_it_keeps_its_speed_where_it_runs_on_more_servers_than_it_needs() -> None:
-    found = model(Processes(per_server=4), sample(2, 1), sample(4, 4), sample(8, 2))
-    packed = found.at(Counts(0, 4))
-    anchored = found.anchored(Counts(0, 4), 1 / seconds(4, 4), servers=4)
-    assert anchored.at(Counts(0, 4)) == pytest.approx(packed, rel=0.2)
+def test_where_it_ran_on_more_servers_than_it_needs_its_speed_is_that_and_others_keep_theirs() -> (
+    None
+):
+    known = sample(2, 1), sample(4, 4)
+    found = model(Processes(per_server=4), *known)
+    packed, ran = found.at(Counts(0, 4)), found.where_it_ran()
+    assert packed > 1.2 / seconds(4, 4), "another job would have one server"
+    anchored = ran.anchored(Counts(0, 4), 1 / seconds(4, 4))
+    for each in known:
+        assert anchored.at(each.counts) == pytest.approx(each.steps_per_second, rel=0.03)
+    assert anchored.steps_per_second(0, np.array([2, 4, 8])) == pytest.approx(
+        [anchored.at(Counts(0, workers)) for workers in (2, 4, 8)]
+    )
