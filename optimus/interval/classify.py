@@ -789,6 +789,11 @@ def _growth_limit(view: JobView) -> GrowthLimit | None:
     return rule.limit(view.job, view.history.user_counts, view.progress)
 
 
+def steady_seconds(job: Job, progress: TrainingProgress) -> float:
+    """Return how long it has trained at its present counts."""
+    return sum(sample.seconds for sample in progress.samples if sample.counts == job.counts)
+
+
 def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
     """Return why it gives capacity back that nobody else may want; ``None`` where it keeps it.
 
@@ -798,6 +803,8 @@ def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
     keeps = times is None or limit.returning(view.job.bounds).allow(now)
     if keeps or times is None or not view.config.takes_back or view.cooling:
         return None
+    if steady_seconds(view.job, view.progress) < view.config.profiling.steady_seconds:
+        return None  # the first seconds after a start are slow
     price, age = view.price_seconds, view.age_seconds
     gain = gain_at_ratio(view.forecast, now, (math.log(times), 0.0), price, age)
     if gain <= -least or view.forecast.goal_met:

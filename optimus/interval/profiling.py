@@ -29,6 +29,7 @@ from optimus.interval.classify import (
     IntervalConfig,
     JobView,
     ProfilingConfig,
+    steady_seconds,
     trained_seconds,
     why_moved_enough,
 )
@@ -195,7 +196,7 @@ def _may_explore(
         or (last is not None and at - last < config.cooldown_of(progress, history))
         or why_moved_enough(history, at, config) is not None
         or is_measured_first
-        or _steady_seconds(job, progress) < profiling.steady_seconds
+        or steady_seconds(job, progress) < profiling.steady_seconds
         or why_not_ready(
             MergedSamples.of(progress.samples), needed_counts(history.bounded(job).bounds)
         )
@@ -209,7 +210,7 @@ def run_is_over(job: Job, at: float, measured: MeasuredJobs, config: ProfilingCo
     """Return why the job's profiling run has ended by the instant ``at``, or ``None`` while it goes
     on."""
     progress, history = measured.of(job)
-    steady, since = _steady_seconds(job, progress), history.profiling_since
+    steady, since = steady_seconds(job, progress), history.profiling_since
     if steady >= config.steady_seconds:
         return f"{steady:.0f} s of steady training at {job.counts}"
     if since is None or at - since <= config.run_limit_seconds:
@@ -316,7 +317,7 @@ def is_first_measured(
 ) -> bool:
     """Return whether a young job that was never moved has just been measured at its counts."""
     is_young = trained_seconds(progress, history) < config.trained_limit_seconds
-    return is_young and _steady_seconds(job, progress) >= config.first_steady_seconds
+    return is_young and steady_seconds(job, progress) >= config.first_steady_seconds
 
 
 def may_be_measured(
@@ -419,10 +420,6 @@ def _why_pointless(job: Job, progress: TrainingProgress) -> str | None:
     if _is_goal_met(job, progress):
         return "its goal is met"
     return why_never_ready(job.goal, progress)
-
-
-def _steady_seconds(job: Job, progress: TrainingProgress) -> float:
-    return sum(sample.seconds for sample in progress.samples if sample.counts == job.counts)
 
 
 def _next_run(

@@ -6,10 +6,8 @@
    curve, shrunk towards 1 by a prior (its log has a standard deviation of 0.3).
 3. A Gaussian process over (log2 PSs, log2 workers) models the deviation: about
    4 % at any counts, correlated within a factor of two of both, observed at the samples through
-   their noise. Its mean is part of every prediction, and one noisy sample moves its neighbours only
-   part of the way.
-4. Where several counts were measured, a prediction at one of them is what was measured there, as
-   far as its noise lets: one that was measured to be faster is not predicted to be slower.
+   their noise. Its mean is part of every prediction, so that a gain is never the difference of a
+   measured and a fitted value, and one noisy sample moves its neighbours only part of the way.
 
 One fit answers all queries of an interval, arrays at once."""
 
@@ -114,8 +112,6 @@ class Deviation:
     """Precision times observations, (samples,)."""
     precision: Matrix
     """The inverse of the samples' covariance, in units of the prior variance."""
-    own: Vector
-    """The log of the factor at the samples' own counts, (samples,)."""
 
     @classmethod
     def of(cls, ps: Vector, workers: Vector, logs: Vector, variance: Vector) -> Self:
@@ -123,11 +119,7 @@ class Deviation:
         log_counts = _log_counts(ps, workers)
         covariance = _kernel(log_counts, log_counts) + np.diag(variance / _DEVIATION_SPREAD**2)
         precision = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
-        # Repeats on several kinds of nodes, or numbers of servers, are one at their counts.
-        weights = (_kernel(log_counts, log_counts) == 1) / variance
-        total = weights.sum(axis=1)
-        own = weights @ logs / total * ERROR**2 / (ERROR**2 + 1 / total)
-        return cls(log_counts, precision @ logs, precision, own)
+        return cls(log_counts, precision @ logs, precision)
 
     def mean(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """The mean log of the factor on the curve's time at each pair of counts (broadcast)."""
@@ -137,12 +129,7 @@ class Deviation:
             _kernel(_log_counts(each), self.log_counts[:, [n]])
             for n, each in enumerate((ps, workers))
         )
-        found = np.einsum("...i,...i,i->...", along_ps, along_workers, self.alpha)
-        if len(self.own) > 1:
-            for index, own in enumerate(self.own):
-                is_here = (along_ps[..., index] == 1) & (along_workers[..., index] == 1)
-                found = np.where(is_here, own, found)
-        return np.asarray(found)
+        return np.asarray(np.einsum("...i,...i,i->...", along_ps, along_workers, self.alpha))
 
     def variance(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """The posterior part of the deviation's variance at each pair of counts.
@@ -180,7 +167,10 @@ def _kernel(points: Matrix, others: Matrix) -> Matrix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpeedModel:
-    """A fitted speed: implements ``models.forecast.Speed``."""
+    """A fitted speed: implements ``models.forecast.Speed``.
+
+    Every value comes from the same function, also where a speed was measured: the difference of a
+    measured and a fitted value is mostly the error of the fit, and would be taken for a gain."""
 
     curve: StepTimeCurve
     deviation: Deviation

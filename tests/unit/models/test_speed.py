@@ -12,7 +12,7 @@ from scipy.optimize import lsq_linear
 from optimus.errors import NotReady
 from optimus.jobs import Batch, CountBounds, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
-from optimus.models.speed.curve import MergedSamples, Processes, SpeedForm, SpeedTerms, fit_relative
+from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms, fit_relative
 from optimus.models.speed.model import SpeedModel, needed_counts
 from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import BATCHES, sample, speeds
@@ -253,27 +253,19 @@ class TestValues:
         ratios = [anchored.at(counts) / model.at(counts) for counts in GRID]
         assert ratios == pytest.approx([ratios[0]] * len(GRID))
 
-    def test_one_sample_that_is_off_is_believed_where_it_is_and_moves_its_neighbours_a_little(
-        self,
-    ) -> None:
+    def test_one_sample_that_is_off_moves_its_neighbours_along_with_it(self) -> None:
+        """A step from there to its neighbour must not look like a gain (or loss) of all that it is
+        off."""
         good = [sample(c, self.truth(c), seconds=60) for c in GRID]
         off = [
             sample(c, self.truth(c) * (1.15 if c == Counts(3, 3) else 1), seconds=60) for c in GRID
         ]
         before, after = (fitted(each, TrainingMode.SYNC, SHARED) for each in (good, off))
         moved = {c: after.at(c) / before.at(c) - 1 for c in GRID}
-        assert 0.1 < moved[Counts(3, 3)] < 0.15
-        assert all(abs(moved[each]) < 0.02 for each in GRID if each != Counts(3, 3))
-
-    def test_counts_that_were_measured_to_be_faster_are_not_predicted_to_be_slower(self) -> None:
-        few, more, most = Counts(0, 1), Counts(0, 3), Counts(0, 7)
-        rates = {few: 2.0, more: 2.9, most: 3.4}
-        terms = SpeedTerms(TrainingMode.SYNC, processes=Processes(leads=1, per_server=4))
-        known = MergedSamples.of(sample(c, rate, seconds=60) for c, rate in rates.items())
-        model = SpeedModel.of(known, terms)
-        assert [model.at(each) for each in rates] == pytest.approx([*rates.values()], rel=0.03)
-        alone = SpeedModel.of(MergedSamples.of([sample(few, 2.0, seconds=60)]), terms)
-        assert alone.at(few) == pytest.approx(2.0, rel=0.05)
+        assert 0.01 < moved[Counts(3, 3)] < 0.1
+        for neighbour in (Counts(3, 4), Counts(4, 3), Counts(2, 3), Counts(4, 4)):
+            assert moved[Counts(3, 3)] - moved[neighbour] < 0.075
+        assert abs(moved[Counts(1, 1)]) < 0.01
 
     def test_predictions_follow_the_measured_values(self) -> None:
         """Of speeds that no curve of these terms meets, the model comes closer to the measured ones

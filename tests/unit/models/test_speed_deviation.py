@@ -24,7 +24,7 @@ def by_hand(ps: float, workers: float) -> tuple[float, float]:
     )
 
 
-@pytest.mark.parametrize(("ps", "workers"), [(2, 1), (2, 3), (5, 5), (7, 2), (64, 64)])
+@pytest.mark.parametrize(("ps", "workers"), [(1, 1), (2, 3), (5, 5), (8, 2), (64, 64)])
 def test_is_the_mean_and_variance_of_the_process(ps: int, workers: int) -> None:
     deviation = Deviation.of(PS, WORKERS, LOGS, VARIANCE)
     mean, variance = by_hand(ps, workers)
@@ -33,14 +33,6 @@ def test_is_the_mean_and_variance_of_the_process(ps: int, workers: int) -> None:
         np.hypot(np.log2(ps / p), np.log2(workers / w)) for p, w in zip(PS, WORKERS, strict=True)
     )
     assert deviation.variance(ps, workers) == pytest.approx(variance / 0.04**2 * (1 + apart) ** 2)
-
-
-def test_at_the_counts_of_several_samples_it_is_theirs_as_far_as_their_noise_lets() -> None:
-    deviation = Deviation.of(PS, WORKERS, LOGS, VARIANCE)
-    believed = LOGS * 0.1**2 / (0.1**2 + VARIANCE)
-    assert deviation.mean(PS, WORKERS) == pytest.approx(believed)
-    twice = Deviation.of(PS[[0, 0]], WORKERS[[0, 0]], np.array([0.1, 0.2]), VARIANCE[[0, 0]])
-    assert float(twice.mean(1, 1)) == pytest.approx(0.15, abs=0.01)
 
 
 def test_a_grid_is_answered_at_once() -> None:
