@@ -51,8 +51,8 @@ Counted = NDArray[np.int64]
 
 HELD_OUT: Final = 9973
 """The first seed of the traces."""
-_NODE: Final = np.array([8, 8])
-_PS: Final = np.array([2, 0])
+NODE: Final = np.array([8, 8])
+PS: Final = np.array([2, 0])
 _BYTES_PER_SECOND: Final = 1.25e9
 
 
@@ -195,7 +195,7 @@ class _Nodes:
 
     @classmethod
     def of(cls, number: int) -> "_Nodes":
-        cpu, gpu = _NODE.tolist()
+        cpu, gpu = NODE.tolist()
         return cls([(0, node, cpu, gpu) for node in range(number)])
 
     def take(self, *tasks: Values | Counted) -> bool:
@@ -215,7 +215,7 @@ def _started(trace: Trace, slot: Slot) -> tuple[Counted, Counted, _Nodes]:
     """One PS and one worker of each job, in order, while they fit."""
     ps, nodes = np.zeros(len(slot.left), dtype=np.int64), _Nodes.of(trace.nodes)
     for row in np.flatnonzero(slot.present).tolist():
-        if not nodes.take(_PS, trace.workers[row]):
+        if not nodes.take(PS, trace.workers[row]):
             break
         ps[row] = 1
     return ps, ps.copy(), nodes
@@ -223,7 +223,7 @@ def _started(trace: Trace, slot: Slot) -> tuple[Counted, Counted, _Nodes]:
 
 def drf(trace: Trace) -> Choose:
     """One PS and one worker at a time to the job with the least dominant share."""
-    pair = (trace.workers + _PS) / (_NODE * trace.nodes)
+    pair = (trace.workers + PS) / (NODE * trace.nodes)
     share, tasks = pair.max(axis=1), trace.workers
 
     def choose(slot: Slot) -> tuple[Counted, Counted]:
@@ -234,7 +234,7 @@ def drf(trace: Trace) -> Choose:
             had, row = heapq.heappop(queue)
             if ps[row] == MOST:
                 continue
-            if not nodes.take(_PS, tasks[row]):
+            if not nodes.take(PS, tasks[row]):
                 break
             ps[row] += 1
             workers[row] += 1
@@ -268,7 +268,7 @@ def dl2_optimus(trace: Trace) -> Choose:
             push(row)
         while queue:
             _, row, is_worker = heapq.heappop(queue)
-            if not nodes.take(tasks[row] if is_worker else _PS):
+            if not nodes.take(tasks[row] if is_worker else PS):
                 break
             (workers if is_worker else ps)[row] += 1
             push(row)
@@ -295,8 +295,8 @@ class PaperNetwork:
     def state(self, trace: Trace, slot: Slot, ps: Counted, workers: Counted) -> Values:
         """Type, slots run, work left, share, workers and PSs of the first jobs by arrival."""
         found, rows = np.zeros((self.window, self.of_job)), self.rows(slot)
-        used = ps[:, None] * _PS + workers[:, None] * trace.workers
-        share = (used / (_NODE * trace.nodes)).max(axis=1)
+        used = ps[:, None] * PS + workers[:, None] * trace.workers
+        share = (used / (NODE * trace.nodes)).max(axis=1)
         for at, row in enumerate(rows):
             found[at, trace.models[row]] = 1.0
             run, left = (slot.at - trace.slots.arrives[row]) / 10, slot.left[row]
@@ -373,7 +373,7 @@ class PaperNetwork:
                     row = rows[at] if at < len(rows) and ps[rows[at]] else None
                     if row is None or max(ps[row] + more_ps, workers[row] + more_workers) > MOST:
                         continue
-                    tasks = [_PS] * more_ps + [trace.workers[row]] * more_workers
+                    tasks = [PS] * more_ps + [trace.workers[row]] * more_workers
                     if nodes.take(*tasks):
                         ps[row] += more_ps
                         workers[row] += more_workers

@@ -67,6 +67,7 @@ TURNS: Final = PolicyTraits(
     placed_by="theorem1",
     reads_forecasts=False,
     reads_kinds=True,
+    resizes=False,
     preempts=True,
     time_shared=True,
 )
@@ -216,6 +217,11 @@ class TurnsPolicy(ABC):
         best_first = sorted(range(len(pool.kinds)), key=lambda kind: (-relative[kind], kind))
         capacity = _less_taken(pool, best_first)
         return next_round(contenders, capacity, problem.round_seconds, fills=self.fills)
+
+
+def round_began(memory: PolicyMemory, otherwise: float) -> float:
+    """Return when the round began that a policy's memory is of."""
+    return float(memory.data.get("cluster", {}).get("round_at", otherwise))
 
 
 def _turns(
