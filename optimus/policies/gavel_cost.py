@@ -3,8 +3,8 @@
     maximise  (sum of T_mk x_mk / max_k T_mk) / (sum of price_mk x_mk)
 
 by one programme, above floors: the cheapest plan of all would run nothing. Each job gets at least
-``floor`` of what max-min fairness gives it, and with a deadline steps left / time left. Of deadlines
-that cannot be met together the latest are dropped.
+``floor`` of what max-min fairness gives it, and with a deadline steps left / time left. Of
+deadlines that cannot be met together the latest are dropped.
 
 price_mk is what a job's workers take of a kind, by dominant share, times what its nodes cost.
 """

@@ -62,11 +62,6 @@ def test_says_so_where_nothing_fits(policy: str) -> None:
     assert "too little cpu" in answer.reasons["a"]
 
 
-@every_policy
-def test_is_named_as_the_flag_says(policy: str) -> None:
-    assert policy_named(policy).name == policy
-
-
 @pytest.mark.parametrize("policy", ["optimus", "optimus-paper", "drf"])
 def test_a_running_job_keeps_its_minimum_before_a_smaller_new_one(policy: str) -> None:
     small = candidate("new")
