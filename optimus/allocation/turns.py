@@ -65,13 +65,13 @@ TURNS: Final = PolicyTraits(
 )
 """It packs the workers of a job on few servers."""
 
+READING_FORECASTS: Final = replace(TURNS, reads_forecasts=True)
+"""The same for policies that ask how many steps are left."""
+
 JobMemory = Mapping[str, Any]
 """What is remembered of a job: "shares", "mark" (the seconds received when they were set) and
 "deficit", each by kind; "notes", the policy's own; and "turn", the kind on which it runs in this
 round, in a list that is empty where it does not."""
-
-READING_FORECASTS: Final = replace(TURNS, reads_forecasts=True)
-"""The same for policies that ask how many steps are left."""
 
 Notes = Sequence[Mapping[str, float]]
 
@@ -323,16 +323,14 @@ def in_order(problem: SharesProblem, order: Sequence[int], *, stops: bool) -> Va
     for job in order:
         speeds = dict(zip(kinds, problem.speeds[job].tolist(), strict=True))
         gang = _amounts(problem.workers[job]), _amounts(problem.others[job])
-        for kind in sorted(kinds, key=lambda kind: (-speeds[kind], -int(kind))):
-            after = _placed(*gang, kind, left, [kind]) or _placed(*gang, kind, left, kinds[::-1])
-            if after:
-                break
-        else:
-            if stops:
-                break
-            continue
-        if speeds[kind] > 0:
+        fastest = sorted(kinds, key=lambda kind: (-speeds[kind], -int(kind)))
+        ways = ((kind, of_ps) for kind in fastest for of_ps in ([kind], kinds[::-1]))
+        places = ((kind, _placed(*gang, kind, left, of_ps)) for kind, of_ps in ways)
+        kind, after = next((each for each in places if each[1] is not None), ("", None))
+        if after is not None and speeds[kind] > 0:
             shares[job, int(kind)], left = 1.0, after
+        elif after is None and stops:
+            break
     return shares
 
 
