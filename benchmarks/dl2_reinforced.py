@@ -233,7 +233,7 @@ class Learner:
 
     def __init__(self, seed: int) -> None:
         self._draw = np.random.default_rng(seed)
-        self.policy, self._value = Layers(self._draw, ACTIONS), Layers(self._draw, 1)
+        self.policy, self.value = Layers(self._draw, ACTIONS), Layers(self._draw, 1)
         self._seeds = count(1_000_000 * seed)
 
     def _begun(self, number: int) -> list[Played]:
@@ -257,11 +257,11 @@ class Learner:
                 states, allowed, actions, targets = (each[some] for each in every)
                 done = np.eye(ACTIONS)[actions]
                 self.policy.learn(states, lambda found: chances(found, allowed) - done)  # noqa: B023
-                self._value.learn(states, lambda found: found - targets[:, None])  # noqa: B023
+                self.value.learn(states, lambda found: found - targets[:, None])  # noqa: B023
 
     def reinforce(self, updates: int, told: Callable[[int], None]) -> None:
         """By actor-critic; ``told`` is called after each update."""
-        self.policy.adam, self._value.adam = Adam(RATE), Adam(VALUE_RATE)
+        self.policy.adam, self.value.adam = Adam(RATE), Adam(VALUE_RATE)
         kept, slots = list[Sequence[Array]](), list[Played]()
         for number in range(1, updates + 1):
             if not len(slots) or not unended(slots).any():
@@ -270,19 +270,20 @@ class Learner:
             new = give_out(a_round, as_learned(self.policy, self._draw))
             reward, _ = train(slots, a_round)
             state = Round(slots).state(np.arange(len(slots)))
-            later = self._value.layers(state)[2][:, 0] * unended(slots)
+            later = self.value.layers(state)[2][:, 0] * unended(slots)
             kept.append(new._replace(targets=(reward + DISCOUNT * later)[new.targets]))
             every = Samples(*(each[-REPLAY:] for each in Samples.joined(kept)))
             kept = [every]
             some = self._draw.integers(0, len(every.actions), BATCH)
             entropy = ENTROPY * (1 - number / updates)
             drawn_ones = Samples(*(each[some] for each in every))
-            self._update(drawn_ones, entropy, of_policy=number > OF_VALUE_ALONE)
+            self.update(drawn_ones, entropy, of_policy=number > OF_VALUE_ALONE)
             told(number)
 
-    def _update(self, samples: Samples, entropy: float, *, of_policy: bool) -> None:
+    def update(self, samples: Samples, entropy: float, *, of_policy: bool) -> None:
+        """Makes actions likelier by how much more came of them than the value network expected."""
         states, allowed, actions, targets = samples
-        better = targets[:, None] - self._value.layers(states)[2]
+        better = targets[:, None] - self.value.layers(states)[2]
 
         def outer(answers: Array) -> Array:
             chance = chances(answers, allowed)
@@ -294,7 +295,7 @@ class Learner:
 
         if of_policy:
             self.policy.learn(states, outer)
-        self._value.learn(states, lambda answers: answers - targets[:, None])
+        self.value.learn(states, lambda answers: answers - targets[:, None])
 
 
 def times(traces: Sequence[Trace], decides: Callable[[Sequence[Played], Round], Decide]) -> Array:

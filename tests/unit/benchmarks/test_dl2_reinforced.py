@@ -5,12 +5,16 @@ import pytest
 
 from benchmarks.dl2_reinforced import (
     ACTIONS,
+    OF_JOB,
     SETTING,
     Layers,
+    Learner,
     Played,
     Round,
+    Samples,
     as_learned,
     as_optimus_does,
+    chances,
     give_out,
     times,
 )
@@ -35,3 +39,15 @@ def test_what_nobody_has_taught_gives_no_more_than_there_is() -> None:
         needed = ps[:, None] * [2, 0] + workers[:, None] * trace.workers
         assert (needed.sum(axis=0) <= 8 * SETTING.nodes).all()
         assert (samples.targets == row).sum() >= max(ps.max(), workers.max())
+
+
+def test_what_more_came_of_than_was_expected_becomes_likelier() -> None:
+    learner, draw, rows = Learner(1), np.random.default_rng(0), np.arange(8)
+    states = draw.random((8, SETTING.jobs * OF_JOB)).astype(np.float32)
+    allowed, actions = np.ones((8, ACTIONS), np.bool_), draw.integers(0, ACTIONS, 8)
+    answers, expected = (each.layers(states)[2] for each in (learner.policy, learner.value))
+    better = np.tile([1.0, -1.0], 4)
+    samples = Samples(states, allowed, actions, expected[:, 0] + better)
+    learner.update(samples, 0.0, of_policy=True)
+    after = chances(learner.policy.layers(states)[2], allowed)[rows, actions]
+    assert (np.sign(after - chances(answers, allowed)[rows, actions]) == better).all()

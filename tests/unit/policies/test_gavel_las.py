@@ -283,10 +283,5 @@ class TestMemory:
         assert set(after.data["jobs"]) == {"a"}
 
 
-def test_nobody_asks() -> None:
-    answer, _ = GavelLasPolicy().decide(asked(0.0, {}), NO_MEMORY, 1)
-    assert not answer
-
-
 def through_text(memory: PolicyMemory) -> PolicyMemory:
     return PolicyMemory.from_json(memory.as_json())
