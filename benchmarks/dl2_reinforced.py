@@ -7,10 +7,10 @@ the paper the network reads the state of all jobs in order of arrival (type, slo
 dominant share, workers and PSs in this slot) and gives one job a worker, a PS or both, until it
 stops or nothing fits. A slot's reward is the sum of the parts of their epochs that jobs have done.
 Supervision is cross-entropy on the decisions of ``optimus``, and teaches a value network of the
-same size what rewards follow. Reinforcement is actor-critic with replay of the last 8,192
-inferences, an entropy bonus that falls to 0, and exploration where a job has more than ten times as
-many PSs as workers or the other way round. Apart from the paper, batches are of 1,024 inferences,
-since 64 traces are played side by side.
+same size. Reinforcement is actor-critic: discounted rewards less what the value network expects,
+an entropy bonus that falls to 0, and exploration where a job has more than ten times as many PSs as
+workers or the other way round. Batches of 1,024 are replayed from the last 64 traces. With rewards
+bootstrapped by the value network it was at 1.047 ± 0.041 after 2,500 updates.
 
 Printed is, after so many updates, the mean completion time divided by that of ``optimus`` on traces
 that were not learned from, with its 95 % interval by Student's t, and CPU seconds.
@@ -43,9 +43,9 @@ ACTIONS: Final = 3 * SETTING.jobs + 1
 """The last one stops."""
 SUPERVISED, EPOCHS, SUPERVISED_RATE = 200, 20, 1e-3
 """Traces, how often each is learned from, and the rate."""
-RATE, VALUE_RATE, ENTROPY, DISCOUNT = 5e-5, 5e-4, 1e-3, 0.9
-REPLAY, BATCH, SIDE_BY_SIDE, OF_VALUE_ALONE = 8192, 1024, 64, 200
-"""Inferences kept, and in an update; traces; and the first updates, of the value network alone."""
+RATE, VALUE_RATE, ENTROPY, DISCOUNT = 3e-5, 2e-4, 1e-3, 0.9
+SIDE_BY_SIDE, OF_THE_SAME, BATCH = 64, 20, 1024
+"""Traces, how many updates they are replayed for, and inferences in one."""
 _UNEVEN, _EXPLORED, _NEVER, _MANY = 10, 0.4, -1e9, 10**6
 _USUAL_WORK: Final = np.array([each.epochs * each.steps_per_epoch for each in MODELS])
 
@@ -62,7 +62,8 @@ class Round:
         self._workers = self.sorted(np.stack([each.trace.workers for each in slots]))
         arrives = self.sorted(np.stack([each.slot.trace.arrives for each in slots]))
         left = self.sorted(np.stack([each.slot.left for each in slots]))
-        run = (slots[0].slot.at - arrives)[..., None] / 10
+        at = np.array([each.slot.at for each in slots])
+        run = (at[:, None] - arrives)[..., None] / 10
         known = [np.eye(len(MODELS))[models], run, (left / _USUAL_WORK[models])[..., None]]
         self._known = np.concatenate(known, axis=2) * self.present[..., None]
         self._capacity = NODE * SETTING.nodes
@@ -158,6 +159,23 @@ def unended(slots: Sequence[Played]) -> Array:
     return np.array([each.slot.left.any() and each.slot.at < MOST_SLOTS for each in slots])
 
 
+Decides = Callable[[Sequence[Played], Round], Decide]
+"""How to decide in a round."""
+
+
+def play(slots: Sequence[Played], decides: Decides) -> Samples:
+    """Play to the end; targets are the discounted rewards from the slot on."""
+    found, rewards, later = list[Samples](), list[Array](), np.zeros(len(slots))
+    while unended(slots).any():
+        a_round = Round(slots)
+        found.append(give_out(a_round, decides(slots, a_round)))
+        rewards.append(train(slots, a_round)[0])
+    for at in reversed(range(len(found))):
+        later = rewards[at] + DISCOUNT * later
+        found[at] = found[at]._replace(targets=later[found[at].targets])
+    return Samples.joined(found)
+
+
 class Layers:
     """A network of two hidden layers."""
 
@@ -241,16 +259,7 @@ class Learner:
 
     def supervise(self) -> None:
         """By what ``optimus`` does."""
-        slots, found, rewards = self._begun(SUPERVISED), list[Samples](), list[Array]()
-        while unended(slots).any():
-            a_round = Round(slots)
-            found.append(give_out(a_round, as_optimus_does(slots, a_round)))
-            rewards.append(train(slots, a_round)[0])
-        later = np.zeros(len(slots))
-        for at in reversed(range(len(found))):
-            later = rewards[at] + DISCOUNT * later
-            found[at] = found[at]._replace(targets=later[found[at].targets])
-        every = Samples.joined(found)
+        every = play(self._begun(SUPERVISED), as_optimus_does)
         for _ in range(EPOCHS):
             order = self._draw.permutation(len(every.actions))
             for some in np.array_split(order, len(order) // 256):
@@ -262,25 +271,16 @@ class Learner:
     def reinforce(self, updates: int, told: Callable[[int], None]) -> None:
         """By actor-critic; ``told`` is called after each update."""
         self.policy.adam, self.value.adam = Adam(RATE), Adam(VALUE_RATE)
-        kept, slots = list[Sequence[Array]](), list[Played]()
-        for number in range(1, updates + 1):
-            if not len(slots) or not unended(slots).any():
-                slots = self._begun(SIDE_BY_SIDE)
-            a_round = Round(slots)
-            new = give_out(a_round, as_learned(self.policy, self._draw))
-            reward, _ = train(slots, a_round)
-            state = Round(slots).state(np.arange(len(slots)))
-            later = self.value.layers(state)[2][:, 0] * unended(slots)
-            kept.append(new._replace(targets=(reward + DISCOUNT * later)[new.targets]))
-            every = Samples(*(each[-REPLAY:] for each in Samples.joined(kept)))
-            kept = [every]
+        for number in range(updates):
+            if number % OF_THE_SAME == 0:
+                traces = self._begun(SIDE_BY_SIDE)
+                every = play(traces, lambda *_: as_learned(self.policy, self._draw))
             some = self._draw.integers(0, len(every.actions), BATCH)
-            entropy = ENTROPY * (1 - number / updates)
-            drawn_ones = Samples(*(each[some] for each in every))
-            self.update(drawn_ones, entropy, of_policy=number > OF_VALUE_ALONE)
-            told(number)
+            samples = Samples(*(each[some] for each in every))
+            self.update(samples, ENTROPY * (1 - number / updates))
+            told(number + 1)
 
-    def update(self, samples: Samples, entropy: float, *, of_policy: bool) -> None:
+    def update(self, samples: Samples, entropy: float) -> None:
         """Makes actions likelier by how much more came of them than the value network expected."""
         states, allowed, actions, targets = samples
         better = targets[:, None] - self.value.layers(states)[2]
@@ -293,12 +293,11 @@ class Learner:
             of_chance = better * (chance - np.eye(ACTIONS)[actions])
             return np.asarray(of_chance + entropy * of_entropy)
 
-        if of_policy:
-            self.policy.learn(states, outer)
+        self.policy.learn(states, outer)
         self.value.learn(states, lambda answers: answers - targets[:, None])
 
 
-def times(traces: Sequence[Trace], decides: Callable[[Sequence[Played], Round], Decide]) -> Array:
+def times(traces: Sequence[Trace], decides: Decides) -> Array:
     """The mean completion time in slots of each trace."""
     slots, there = Played.begun(traces), np.zeros(len(traces))
     while unended(slots).any():

@@ -48,6 +48,6 @@ def test_what_more_came_of_than_was_expected_becomes_likelier() -> None:
     answers, expected = (each.layers(states)[2] for each in (learner.policy, learner.value))
     better = np.tile([1.0, -1.0], 4)
     samples = Samples(states, allowed, actions, expected[:, 0] + better)
-    learner.update(samples, 0.0, of_policy=True)
+    learner.update(samples, 0.0)
     after = chances(learner.policy.layers(states)[2], allowed)[rows, actions]
     assert (np.sign(after - chances(answers, allowed)[rows, actions]) == better).all()
