@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
+from operator import attrgetter
 
 from autoscaler.cluster import Caches
 from autoscaler.controller import (
@@ -25,12 +25,11 @@ from autoscaler.decide import DecisionConfig
 from autoscaler.jobs.managed import Holds
 from autoscaler.jobs.state import JobLimits
 from autoscaler.leadership import (
+    RENEWAL,
     Election,
-    ElectionConfig,
     Fence,
     Leadership,
     LeadershipState,
-    OnlyInstance,
     instance_name,
     readiness_text,
 )
@@ -55,7 +54,7 @@ from optimus.kube.leases import LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
-from optimus.kube.reflector import Reflector, ReflectorConfig
+from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.workload_profiles import WorkloadProfileWriter
 from optimus.kube.write_guard import Guard
@@ -131,7 +130,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         controller = _controller(settings, client, caches, process)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
-            gauge.set_function(partial(_silent_seconds, cache))
+            gauge.set_function(partial(attrgetter("silent_seconds"), cache))
         unhealthy = partial(_why_unhealthy, controller, leadership, settings)
         app = create_app(
             metrics.registry, unhealthy, caches.missing, partial(readiness_text, leadership)
@@ -149,9 +148,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
 
 
 @contextmanager
-def _page(
-    settings: Settings, leadership: Leadership | OnlyInstance, client: Client
-) -> Iterator[PageFeed | None]:
+def _page(settings: Settings, leadership: Leadership, client: Client) -> Iterator[PageFeed | None]:
     """Serve the page where its address is set."""
     if settings.once or not settings.page_listen:
         yield None
@@ -200,19 +197,20 @@ def _guard(settings: Settings, fence: Fence) -> Guard | None:
     return fence.why_not if settings.leader_lease else None
 
 
-def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership | OnlyInstance:
+def _leadership(settings: Settings, instance: str, fence: Fence) -> Leadership:
     if settings.dry_run or not settings.leader_lease:
-        return OnlyInstance()
-    config = ElectionConfig(settings.lease_seconds)
+        return Leadership()
     # A client of its own: no other request holds up a renewal, and the fence does not ask for one.
+    # Two requests fit into the time for which a renewal is valid.
+    seconds = RENEWAL * settings.lease_seconds / 2
     own = connect(
         settings.kubeconfig,
         user_agent=f"optimus-autoscaler/{instance}",
-        read_seconds=config.request_seconds,
-        connect_seconds=config.request_seconds,
+        read_seconds=seconds,
+        connect_seconds=seconds,
     )
     store = LeaseStore(own, settings.leader_lease)
-    return Leadership(Election(store, instance, fence, config=config))
+    return Leadership(Election(store, instance, fence, duration_seconds=settings.lease_seconds))
 
 
 def _wait_synced(caches: Caches, stopping: threading.Event) -> bool:
@@ -230,7 +228,7 @@ def _act(
     settings: Settings,
     controller: Controller,
     standby: _Standby,
-    leadership: Leadership | OnlyInstance,
+    leadership: Leadership,
     stopping: threading.Event,
 ) -> int:
     began = time.monotonic()
@@ -297,9 +295,7 @@ def _controller(settings: Settings, client: Client, caches: Caches, process: Pro
         replacement = ReplacementConfig(
             detection=process.rotation.config,
             interval=decisions.driver.interval,
-            placement=decisions.placement,
             per_day=settings.replacements_per_day,
-            hold_seconds=decisions.hold_seconds,
         )
     timing = Timing(
         tick_seconds=settings.tick_seconds,
@@ -383,12 +379,8 @@ def _preemption_config(settings: Settings) -> PreemptionConfig | None:
     return PreemptionConfig(settings.scheduler_name) if settings.preempt and not only_says else None
 
 
-def _silent_seconds(cache: Reflector[Any]) -> float:
-    return cache.silent_seconds or 0.0
-
-
 def _why_unhealthy(
-    controller: Controller, leadership: Leadership | OnlyInstance, settings: Settings
+    controller: Controller, leadership: Leadership, settings: Settings
 ) -> str | None:
     if leadership.silent_seconds > _STUCK_ELECTION_SECONDS:
         return f"leader election has not come round for {leadership.silent_seconds:.0f} s"

@@ -328,5 +328,5 @@ class Caches:
             waits=waits_of(self._events.items(), observation.jobs),
             workloads={(each.namespace, each.name): each for each in self._workloads.items()},
             since_break_seconds=min(each.since_failure_seconds for each in self._needed),
-            silent_seconds=max(each.silent_seconds or 0.0 for each in self._needed),
+            silent_seconds=max(each.silent_seconds for each in self._needed),
         )

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from autoscaler.cluster import Observation
@@ -19,7 +20,7 @@ from autoscaler.executor import LastReads, Reader, RescaleAccess, Rescales, Writ
 from autoscaler.jobs.managed import Holds, ManagedJobs
 from autoscaler.jobs.state import BlockReason, JobLimits, TrackedJob, begin_order
 from autoscaler.logs.last_words import LastWords
-from autoscaler.logs.poller import LogPoller, run_of
+from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
 from autoscaler.preemption import GangPreemption, PreemptionConfig
@@ -30,11 +31,10 @@ from autoscaler.profile.writer import ProfileRecorder, Profiles
 from autoscaler.quota_deadlocks import QuotaDeadlocks
 from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
 from optimus.interval import IntervalPlan
-from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
+from optimus.jobs import AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.suspension import Preemption
-from optimus.kube.training_jobs import TrainingJob
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, StoppedTime
 from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.purpose import RescalePurpose
@@ -185,9 +185,13 @@ class Controller:
         self._stragglers = (
             None
             if replacement is None
-            else StragglerReplacer(rotation, events, metrics, replacement, self._guard)
+            else StragglerReplacer(
+                rotation, events, metrics, replacement, self._guard, self._decider.free_capacity
+            )
         )
-        self._preemption = preemption and GangPreemption(preemption, events, metrics)
+        self._preemption = preemption and GangPreemption(
+            preemption, events, metrics, self._decider.free_capacity
+        )
         self._quota_deadlocks = QuotaDeadlocks(events)
         self.managed = ManagedJobs(
             self._guard,
@@ -199,7 +203,6 @@ class Controller:
         )
         self.last_tick_at: float | None = None
         self._observation: Observation | None = None
-        self._unmanaged_since: dict[str, float] = {}
         self._silent_since: float | None = None
         self._phases: Counter[Phase] | None = None
         self._not_reached: frozenset[str] = frozenset()
@@ -224,32 +227,26 @@ class Controller:
         """One turn; returns the plan where an interval was due. One that does not ``decide`` only
         continues what was decided. ``log_seconds``: how long it waits for logs, if not as usual."""
         now = self._clock.now()
+        # 1. Observe the cluster and the logs.
         observation = self._observer.observe(now)
-        with self._guard("preemption"):
-            self._observation = observation
-            if self._preemption is not None:
-                self._preemption.observe(observation)
-        leaving = self.managed.update(observation)
-        with self._guard("logs"):
-            self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
-            failing = [state for state in self.managed if state.gang.failing]
-            self._last_words.read(failing, now)
-        for state in self.managed:
-            if state.forecasts.earlier.earlier:
-                with self._guard("compare", state):
-                    state.compare_if_young(now)
+        leaving = self._take_in(observation)
+        self._read_logs(now, self._timing.log_seconds if log_seconds is None else log_seconds)
         is_current = self._is_current(observation, now)
-        self._replace_stragglers(observation, now, may_begin=is_current)
-        if is_current and not self._dry_run:
-            self._pause_for_others(observation)
-        self._advance_rescales(observation, now, may_begin=is_current)
+        # 2. Act: begin what no interval decides, and take every rescale as far as it goes now.
+        if not self._dry_run:
+            self._replace_stragglers(observation, now, may_begin=is_current)
+            if is_current:
+                self._pause_for_others(observation)
+            self._advance_rescales(observation, now, may_begin=is_current)
+        # 3. Decide.
         plan = None
         with self._guard("decisions"):
-            timer = self._clock.timer()
             if is_current:
+                managed, timer = self.managed.states, self._clock.timer()
                 plan = self._decider.step(
-                    self.managed.states, observation, timer, decides=decides, alive=self._alive
+                    managed, observation, timer, decides=decides, alive=self._alive
                 )
+        # 4. Tell.
         if not self._dry_run:
             self._request_completion(observation, now)
             self._report([*leaving, *self.managed], observation, now)
@@ -258,6 +255,14 @@ class Controller:
                 self._page.publish(self.managed, observation, now)
         self._alive()
         return plan
+
+    def _take_in(self, observation: Observation) -> list[TrackedJob]:
+        """Take in an observation; returns the jobs that are to be reported a last time."""
+        self._observation = observation
+        with self._guard("preemption"):
+            if self._preemption is not None:
+                self._preemption.observe(observation)
+        return self.managed.update(observation)
 
     def _alive(self) -> None:
         self.last_tick_at = time.monotonic()
@@ -272,14 +277,20 @@ class Controller:
         """Return whether a decided rescale has not begun, since its capacity is not free yet."""
         return self._decider.has_pending
 
-    def _read_logs(self, timeout_seconds: float) -> None:
+    def _read_logs(self, now: float, timeout_seconds: float) -> None:
         """Take in what was read since the last tick; the readers go on meanwhile."""
-        now, logs = self._clock.now(), self._logs
-        running = [(state, state.gang.run) for state in self.managed if state.gang.run is not None]
-        awaited = {run.name for state, run in running if state.watches_for_checkpoint}
-        runs = [(state.log, run) for state, run in running]
-        logs.poll(runs, now, timeout_seconds=timeout_seconds, awaited=awaited)
-        self._metrics.log_lag.set(logs.lag_seconds(now))
+        managed = list(self.managed)
+        with self._guard("logs"):
+            running = [(state, state.gang.run) for state in managed if state.gang.run is not None]
+            awaited = {run.name for state, run in running if state.watches_for_checkpoint}
+            runs = [(state.log, run) for state, run in running]
+            self._logs.poll(runs, now, timeout_seconds=timeout_seconds, awaited=awaited)
+            self._metrics.log_lag.set(self._logs.lag_seconds(now))
+            self._last_words.read([state for state in managed if state.gang.failing], now)
+        for state in managed:
+            if state.forecasts.earlier.earlier:
+                with self._guard("compare", state):
+                    state.compare_if_young(now)
 
     def _is_current(self, observation: Observation, now: float) -> bool:
         """Return whether the caches are new enough to begin something on them.
@@ -299,13 +310,10 @@ class Controller:
             silent_seconds, self._silent_since = now - self._silent_since, None
             _LOG.info("the API server answers again, after %.0f s", silent_seconds)
             self.managed.forget_time(silent_seconds)
-            self._unmanaged_since = {
-                uid: since + silent_seconds for uid, since in self._unmanaged_since.items()
-            }
         return True
 
     def _replace_stragglers(self, observation: Observation, now: float, *, may_begin: bool) -> None:
-        if self._stragglers is not None and not self._dry_run:
+        if self._stragglers is not None:
             with self._guard("stragglers"):
                 self._stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
 
@@ -319,23 +327,16 @@ class Controller:
 
     def _pause_for_others(self, observation: Observation) -> None:
         """Before rescales are advanced: a job that is paused stops in this tick."""
-        decider, managed = self._decider, self.managed
+        managed = self.managed
         may_begin = not self._timing.holds.recommend
         if observation.snapshot.quotas or any(state.gang.missing for state in managed):
             with self._guard("quotas"):
                 self._quota_deadlocks.step(managed, observation, may_begin=may_begin)
         if self._preemption is not None:
             with self._guard("preemption"):
-                self._preemption.step(
-                    managed,
-                    observation,
-                    lambda: decider.free_capacity(managed.states, observation),
-                    may_begin=may_begin,
-                )
+                self._preemption.step(managed, observation, may_begin=may_begin)
 
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
-        if self._dry_run:
-            return
         jobs, limits = [each.job for each in self.managed], self._timing.disruption
         stopped = Counter(each.job.key.namespace for each in self.managed if each.counts_as_stopped)
         namespaces = len({job.key.namespace for job in jobs})
@@ -347,7 +348,8 @@ class Controller:
         in_order = sorted(
             self.managed, key=lambda state: (state.job.uid not in first, *begin_order(state))
         )
-        free, reached = self._decider.headroom(self.managed.states, observation), set[str]()
+        find = partial(self._decider.counts_found, self.managed.states, observation)
+        reached = set[str]()
         for state in alternating(in_order, _namespace_of):
             if self._clock.timer() - began > self._timing.rescale_seconds:
                 break
@@ -359,7 +361,7 @@ class Controller:
                 if state.rescale is not None:
                     record = state.rescale.record
                     state.may_stop = may_begin and budget.allows(state.job, record.purpose)
-                    self._rescales.advance(state, observation, free, now)
+                    self._rescales.advance(state, observation, find, now)
                     self._count(state, budget, now)
         self._not_reached = frozenset(self.managed.states.keys() - reached)
         self._alive()
@@ -407,7 +409,7 @@ class Controller:
         stays = state.held or state.job.rescale is RescaleRule.NEVER
         if may_have_trained or trained_at > since or stays:
             # A job that has trained may continue with the pods it has, its log readable or not.
-            self._warn_half_bound(state.training_job, runs=state.gang.run is not None)
+            self._warn_half_bound(state)
             return
         why = f"only some of its pods have had a node for {now - since:.0f} s"
         purpose = RescalePurpose.TAKE_BACK
@@ -427,7 +429,6 @@ class Controller:
             moving = {state.job.uid for state in states}
             seconds = self._timing.tick_seconds / 2
             metrics.left_alone.set(recorder.left_alone(observation, moving, seconds))
-            self._report_half_bound(observation, now)
         self._measure_books()
         phases = Counter(phase_of(state) for state in self.managed)
         if phases != self._phases:
@@ -463,33 +464,17 @@ class Controller:
             with self._guard("workloads"):
                 workloads.expire(observation.workloads.values(), now)
 
-    def _report_half_bound(self, observation: Observation, now: float) -> None:
-        """Jobs that are not managed are not changed; their users get an Event."""
-        since: dict[str, float] = {}
-        for uid, pods in observation.pods.items():
-            training_job = observation.jobs.get(uid)
-            if training_job is None or uid in self.managed.states:
-                continue
-            bound = [pod.node is not None for pod in pods if not pod.leaving and not pod.finished]
-            if not any(bound) or all(bound):
-                continue
-            since[uid] = self._unmanaged_since.get(uid, now)
-            if now - since[uid] >= self._timing.half_bound_seconds:
-                runs = run_of(pods, NO_COUNTS, observation.node_kinds) is not None
-                self._warn_half_bound(training_job, runs=runs)
-        self._unmanaged_since = since
-
-    def _warn_half_bound(self, job: TrainingJob, *, runs: bool) -> None:
-        """Warn of a job that holds only a part of its gang; ``runs``: a pod that trains does."""
+    def _warn_half_bound(self, state: TrackedJob) -> None:
+        """Warn of a job that holds only a part of its gang, and is not stopped for that."""
         advice = (
-            "the job trains on with them: free capacity for the others, or suspend and resume the "
-            "job once it has saved a checkpoint"
-            if runs
-            else "the job does not train: free capacity for the others, or delete the job"
+            "the job does not train: free capacity for the others, or delete the job"
+            if state.gang.run is None
+            else "the job trains on with them: free capacity for the others, or suspend and resume"
+            " the job once it has saved a checkpoint"
         )
         seconds = self._timing.half_bound_seconds
         message = f"for {seconds:.0f} s only some of its pods have had a node; {advice}"
-        self._events.emit_once(job, JobEvent("HalfPlaced", message))
+        self._events.emit_once(state.training_job, JobEvent("HalfPlaced", message))
 
     @contextmanager
     def _guard(self, where: str, state: TrackedJob | None = None) -> Iterator[None]:

@@ -47,6 +47,9 @@ from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)
 
+CapacityFn = Callable[[Mapping[str, TrackedJob], Observation], CapacityPlan]
+"""Finds what is free at an observation, less what is kept for rescales in progress."""
+
 
 class ClusterMemory(Protocol):
     """Keeps what a policy remembers of the whole cluster; ``optimus.kube.leases.LeaseStore``."""
@@ -131,32 +134,6 @@ def rescales_of(managed: Mapping[str, TrackedJob]) -> Iterator[tuple[Job, Rescal
     return ((state.bound_job, state.rescale) for state in managed.values())
 
 
-class Headroom:
-    """Finds what is free for one job, beside what is kept for all others."""
-
-    def __init__(self, cluster: _Cluster, driver: IntervalDriver) -> None:
-        self._cluster, self._driver = cluster, driver
-
-    def counts_found(self, state: TrackedJob, most: Counts, at: float) -> CountsFound:
-        """The most that fits of these counts, and whether the target of its rescale does."""
-        job, rescale, failed = state.bound_job, state.rescale, state.record.failed_counts
-        # Without what is kept for rescales that have not stopped their jobs yet: of two that wait
-        # for the same room neither would begin.
-        others = {
-            uid: each
-            for uid, each in self._cluster.managed.items()
-            if uid != job.uid and not each.awaits_stop
-        }
-        plan = self._driver.headroom(dataclasses.replace(self._cluster, managed=others), job.uid)
-        if rescale is None:
-            return CountsFound(at, largest_fit(plan, job, most, failed))
-        record = rescale.record
-        if rescale.error:
-            failed = (*failed, FailedCounts(record.target, record.before, rescale.error))
-        found = largest_fit(plan, state.history(at).bounded(job), most, failed)
-        return CountsFound(at, found, plan.fits(job, record.target))
-
-
 class Decider:
     """Takes the driver's steps and carries out their instructions."""
 
@@ -191,10 +168,30 @@ class Decider:
         """Return whether a decided rescale has not begun yet."""
         return bool(self._driver.state.pending)
 
-    def headroom(self, managed: Mapping[str, TrackedJob], observation: Observation) -> Headroom:
-        """Return what is free for one job at an observation."""
-        cluster = _Cluster(observation, managed, self._config.hold_seconds)
-        return Headroom(cluster, self._driver)
+    def counts_found(
+        self,
+        managed: Mapping[str, TrackedJob],
+        observation: Observation,
+        state: TrackedJob,
+        most: Counts,
+        at: float,
+    ) -> CountsFound:
+        """The most that fits of these counts, and whether the target of its rescale does."""
+        job, rescale, failed = state.bound_job, state.rescale, state.record.failed_counts
+        # Without what is kept for rescales that have not stopped their jobs yet: of two that wait
+        # for the same room neither would begin.
+        others = {
+            uid: each for uid, each in managed.items() if uid != job.uid and not each.awaits_stop
+        }
+        cluster = _Cluster(observation, others, self._config.hold_seconds)
+        plan = self._driver.headroom(cluster, job.uid)
+        if rescale is None:
+            return CountsFound(at, largest_fit(plan, job, most, failed))
+        record = rescale.record
+        if rescale.error:
+            failed = (*failed, FailedCounts(record.target, record.before, rescale.error))
+        found = largest_fit(plan, state.history(at).bounded(job), most, failed)
+        return CountsFound(at, found, plan.fits(job, record.target))
 
     def free_capacity(
         self, managed: Mapping[str, TrackedJob], observation: Observation

@@ -6,7 +6,7 @@ Nothing is remembered here: an answer that is lost is found by the next observat
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -100,12 +100,9 @@ class LastReads(Protocol):
         """Return whether the run's last lines are in; if not, call again at the next tick."""
 
 
-class FreeCapacity(Protocol):
-    """Finds what is free for one job; ``autoscaler.decide.Headroom`` does."""
-
-    def counts_found(self, state: TrackedJob, most: Counts, at: float) -> CountsFound:
-        """The most PSs and workers, of each role at most these, that fit beside what is kept for
-        other jobs, and whether the target of the job's rescale does."""
+CountsFn = Callable[[TrackedJob, Counts, float], CountsFound]
+"""Finds the most PSs and workers for one job, of each role at most these, that fit beside what is
+kept for others, and whether the target of its rescale does; the last argument is now."""
 
 
 class RescaleAccess(NamedTuple):
@@ -126,27 +123,28 @@ class Rescales:
         self._broken_at = -math.inf  # when a read failed last
 
     def advance(
-        self, state: TrackedJob, observation: Observation, free: FreeCapacity, at: float
+        self, state: TrackedJob, observation: Observation, find: CountsFn, at: float
     ) -> None:
         """Take one job's rescale as far as it goes now."""
         since, config = state.progress(at).checkpoint_since, self._config_of(state, at)
-        executor = self.executor(state, observation, free, at)
+        executor = self.executor(state, observation, find, at)
         run_rescale(executor, state, -math.inf if since is None else since, at, config)
         if executor.is_broken:
             self._broken_at = at
 
     def executor(
-        self, state: TrackedJob, observation: Observation, free: FreeCapacity, at: float
+        self, state: TrackedJob, observation: Observation, find: CountsFn, at: float
     ) -> "JobExecutor":
         """Return what carries out one job's rescale in this tick."""
-        present = Present(
+        return JobExecutor(
+            self._access,
+            state,
             at,
             observation.pods.get(state.job.uid, ()),
-            free,
+            find,
             since_break_seconds=min(observation.since_break_seconds, at - self._broken_at),
             fresh_seconds=self._config_of(state, at).fresh_seconds,
         )
-        return JobExecutor(self._access, state, present)
 
     def _config_of(self, state: TrackedJob, at: float) -> RescaleConfig:
         """The configuration for one job: a checkpoint is seen as late as its log is read, and
@@ -161,35 +159,32 @@ class Rescales:
         )
 
 
-class Present(NamedTuple):
-    """The values that hold for one job in this tick."""
+@dataclass(slots=True)
+class JobExecutor:
+    """Carries out one job's rescale in one tick: implements
+    ``optimus.rescale.execution.RescaleExecutor``."""
 
+    access: RescaleAccess
+    state: TrackedJob
     at: float
     cached: tuple[Pod, ...]
     """Its pods, as the watch shows them."""
 
-    free: FreeCapacity
+    find: CountsFn
     since_break_seconds: float
     """Since a call or watch failed last."""
 
     fresh_seconds: float
     """Age up to which a checkpoint lets the job be stopped."""
 
-
-class JobExecutor:
-    """Carries out one job's rescale in one tick: implements
-    ``optimus.rescale.execution.RescaleExecutor``."""
-
-    def __init__(self, access: RescaleAccess, state: TrackedJob, present: Present) -> None:
-        self._access, self._state, self._present, self._at = access, state, present, present.at
-        self.is_broken = False
-        """Whether a read failed."""
+    is_broken: bool = False
+    """Whether a read failed."""
 
     def user_intent(self, record: RescaleRecord) -> UserIntent:
         """Return what the job's user wants, by its annotations."""
-        state = self._state
+        state = self.state
         return UserIntent(
-            state.must_wait_for_checkpoint(record, self._at),
+            state.must_wait_for_checkpoint(record, self.at),
             state.why_unwanted(record.before, record.target),
             state.may_stop,
         )
@@ -197,22 +192,22 @@ class JobExecutor:
     def write_profile(self, record: RescaleRecord) -> ProfileWritten:
         """Write the job's profile."""
         del record  # the recorder takes the state's, which is this one
-        is_written = self._access.recorder.store(self._state, self._at)
-        return ProfileWritten(is_written, self._at, self._state.profile.unwritten)
+        is_written = self.access.recorder.store(self.state, self.at)
+        return ProfileWritten(is_written, self.at, self.state.profile.unwritten)
 
     def observe(self, *, uncached: bool) -> Observed | JobGone | None:
         """Read from the API server, or from the caches where these are good enough."""
         # A watch may lag behind our own writes, also those of the step just entered.
-        rescale = self._state.rescale
+        rescale = self.state.rescale
         if uncached or (rescale is not None and rescale.record.step is not Step.CHECKPOINT):
             return self._read()
-        pods = _observed_pods(self._present.cached, self._state, self._at)
-        return Observed(self._at, observed_job(self._state.training_job), pods)
+        pods = _observed_pods(self.cached, self.state, self.at)
+        return Observed(self.at, observed_job(self.state.training_job), pods)
 
     def _read(self) -> Observed | JobGone | None:
         # Pods first: pods listed after the job could belong to a resume that the job read before
         # does not show.
-        state, reader = self._state, self._access.reader
+        state, reader = self.state, self.access.reader
         pods = reader.pods_of(state.training_job)
         if isinstance(pods, Refused):
             self._unread(pods)
@@ -224,8 +219,8 @@ class JobExecutor:
         if isinstance(job, Refused) or job.uid != state.training_job.uid:
             return JobGone()
         state.refresh(job)
-        since = 0.0 if self.is_broken else self._present.since_break_seconds
-        return Observed(self._at, observed_job(job), _observed_pods(pods, state, self._at), since)
+        since = 0.0 if self.is_broken else self.since_break_seconds
+        return Observed(self.at, observed_job(job), _observed_pods(pods, state, self.at), since)
 
     def _unread(self, refused: Refused) -> None:
         _LOG.warning("%s", refused)
@@ -233,7 +228,7 @@ class JobExecutor:
 
     def find_counts(self, most: Counts) -> CountsFound:
         """Find counts that fit now."""
-        return self._present.free.counts_found(self._state, most, self._at)
+        return self.find(self.state, most, self.at)
 
     def suspend(self, patch: Suspend) -> PatchAnswered | None:
         """Suspend the job, once its last lines are read: its logs go with its pods."""
@@ -241,80 +236,80 @@ class JobExecutor:
         is_current = not self._has_changed(patch)
         if is_current and (not self._has_last_lines() or self._checkpoint_aged()):
             return None
-        job, at, writer = self._state.training_job, self._at, self._access.writer
+        job, at, writer = self.state.training_job, self.at, self.access.writer
         limits = limits_left(job, at, patch.restarts)
         suspend = partial(writer.suspend, job, patch.by, limits, patch.pause)
         answer = self._write(patch, suspend, f"suspended ({patch.by})")
         if limits and answer.result is PatchResult.DONE:
-            self._access.events.emit(job, _limits_event(job, limits))
+            self.access.events.emit(job, _limits_event(job, limits))
         return answer
 
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:
         """Set the counts and resume."""
-        writer, job = self._access.writer, self._state.training_job
+        writer, job = self.access.writer, self.state.training_job
         resume = partial(writer.resize_and_resume, job, patch.counts)
         return self._write(patch, resume, f"resumed at {patch.counts}")
 
     def unmark(self, patch: Unmark) -> PatchAnswered:
         """Remove the annotation."""
-        unmark = partial(self._access.writer.unmark, self._state.training_job)
+        unmark = partial(self.access.writer.unmark, self.state.training_job)
         return self._write(patch, unmark, "annotation suspended-by removed")
 
     def _has_changed(self, patch: Patch) -> bool:
-        return self._state.training_job.resource_version != patch.resource_version
+        return self.state.training_job.resource_version != patch.resource_version
 
     def _write(
         self, patch: Patch, write: Callable[[], Written | Refused], done: str
     ) -> PatchAnswered:
         """Write a patch, unless the job has changed since it was decided."""
         if self._has_changed(patch):
-            return PatchAnswered(self._at, PatchResult.CONFLICT)
+            return PatchAnswered(self.at, PatchResult.CONFLICT)
         outcome = write()
         if isinstance(outcome, Written):
-            _LOG.info("job %s: %s", self._state.job.key, done)
-            return PatchAnswered(self._at, PatchResult.DONE)
+            _LOG.info("job %s: %s", self.state.job.key, done)
+            return PatchAnswered(self.at, PatchResult.DONE)
         _LOG.warning("%s", outcome)
         result = _PATCH_RESULTS.get(outcome.kind, PatchResult.REFUSED)
-        return PatchAnswered(self._at, result, outcome.sentence)
+        return PatchAnswered(self.at, result, outcome.sentence)
 
     def _has_last_lines(self) -> bool:
         """Return whether the job may be stopped as far as its log is concerned."""
-        rescale, run = self._state.rescale, self._state.gang.run
-        if rescale is None or run is None or not self._state.job.managed:
+        rescale, run = self.state.rescale, self.state.gang.run
+        if rescale is None or run is None or not self.state.job.managed:
             return True
         if rescale.record.purpose is RescalePurpose.RESTART:
             return True  # the operator does not wait either
-        return self._access.last_reads.read_now(self._state.log, run)
+        return self.access.last_reads.read_now(self.state.log, run)
 
     def _checkpoint_aged(self) -> bool:
         """Return whether the last lines show that the checkpoint is too old to stop the job now."""
-        rescale = self._state.rescale
-        since = self._state.progress(self._at).checkpoint_since
+        rescale = self.state.rescale
+        since = self.state.progress(self.at).checkpoint_since
         if rescale is None or not rescale.needs_checkpoint or rescale.record.rolling_back:
             return False
-        return since is None or self._at - since > 2 * self._present.fresh_seconds
+        return since is None or self.at - since > 2 * self.fresh_seconds
 
     def notify(self, told: Notify) -> None:
         """Put an Event on the job."""
-        self._access.events.emit(self._state.training_job, rescale_event(told))
+        self.access.events.emit(self.state.training_job, rescale_event(told))
 
     def placement_failed(self, failed: PlacementFailed) -> None:
         """Record it."""
-        self._state.placement_failed(failed, self._at)
+        self.state.placement_failed(failed, self.at)
 
     def counts_failed(self, failed: CountsFailed) -> None:
         """Record it."""
-        self._state.counts_failed(failed.why, everywhere=failed.everywhere)
+        self.state.counts_failed(failed.why, everywhere=failed.everywhere)
 
     def end(self, end: End) -> None:
         """Record it, and report it."""
-        state, events, trusted = self._state, self._access.events, self._state.saves_on_stop
-        start = state.run_start(self._at) if end.outcome is Outcome.REACHED else None
-        state.rescale_ended(end, self._at, start)
+        state, events, trusted = self.state, self.access.events, self.state.saves_on_stop
+        start = state.run_start(self.at) if end.outcome is Outcome.REACHED else None
+        state.rescale_ended(end, self.at, start)
         events.rescale_ended(state, end, start, trusted=trusted)
         was_preempted = end.record.pause is PauseReason.GANG and not state.preempted_by
         if was_preempted and not state.job.managed:
-            self._access.recorder.discard(state)
+            self.access.recorder.discard(state)
 
 
 def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:

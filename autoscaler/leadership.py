@@ -1,6 +1,6 @@
 """Elects the autoscaler that acts, by a Lease that fences its own holder.
 
-1. The leader renews the Lease every second. A renewal is valid for ``renew_seconds`` from the
+1. The leader renews the Lease every second. A renewal is valid for 0.7 of its duration from the
    instant before it was sent; past that the fence refuses every write, also one that is on its way
    through this process.
 2. A standby takes a Lease over that has not changed for its duration by the standby's own clock,
@@ -19,7 +19,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from typing import Final, Protocol
@@ -38,27 +37,12 @@ def suspend_aware_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionConfig:
-    """Durations of the election, in seconds."""
+RENEWAL: Final = 0.7
+"""The part of a Lease's duration for which a renewal is valid; in the rest the last writes
+arrive."""
 
-    duration_seconds: float = 10.0
-    """How long the Lease must stay unchanged before another instance may take it."""
-
-    @property
-    def renew_seconds(self) -> float:
-        """The validity of a renewal; in the rest of the duration the last writes arrive."""
-        return 0.7 * self.duration_seconds
-
-    @property
-    def retry_seconds(self) -> float:
-        """Seconds between two renewals, and two looks at another's Lease."""
-        return 0.1 * self.duration_seconds
-
-    @property
-    def request_seconds(self) -> float:
-        """The time-out of one request: two of them fit into the validity of a renewal."""
-        return self.renew_seconds / 2
+_RETRY: Final = 0.1
+"""The part of it between two renewals, and two looks at another's Lease."""
 
 
 class LeadershipState(Enum):
@@ -121,12 +105,13 @@ class Election:
         identity: str,
         fence: Fence,
         *,
-        config: ElectionConfig | None = None,
+        duration_seconds: float = 10.0,
         timer: Callable[[], float] = suspend_aware_clock,
         wall: Callable[[], float] = time.time,
     ) -> None:
+        """The Lease must stay unchanged for ``duration_seconds`` before another may take it."""
         self._store, self._identity, self._fence = store, identity, fence
-        self._config = config or ElectionConfig()
+        self._duration_seconds = duration_seconds
         self._timer, self._wall = timer, wall
         self._own: Lease | None = None
         """The Lease as this instance last wrote it, since it leads."""
@@ -150,7 +135,7 @@ class Election:
 
     def step(self) -> float:
         """Renew the Lease or try to take it; returns the seconds until the next step."""
-        retry_seconds = self._config.retry_seconds
+        retry_seconds = _RETRY * self._duration_seconds
         if self._fence.is_closed:
             return retry_seconds
         if self._own is None or not self._renewed(self._own):
@@ -187,13 +172,11 @@ class Election:
                 self._lose(found)
             else:
                 self._renew(found)
-        elif found is None:
-            self._create_if_free()
-        elif found.holder == self._identity:
+        elif found is not None and found.holder == self._identity:
             self._note_holder(self._identity)
             self._renew(found)
         else:
-            self._observe(found)
+            self._take_if_free(found)
 
     def _renew(self, found: Lease) -> Refused | None:
         """Renew a Lease that this instance holds: it leads from the answer on."""
@@ -201,35 +184,34 @@ class Election:
         renew, version = self._store.renew, found.version
         return self._write(partial(renew, version), found.transitions)
 
-    def _observe(self, found: Lease) -> None:
-        """Take another's Lease once it has not changed for its duration."""
-        at = self._timer()
-        if self._seen is None or found.version != self._seen.version:
-            self._seen, self._seen_at = found, at
-        self._note_holder(found.holder)
-        duration_seconds = found.duration_seconds or self._config.duration_seconds
-        if not found.holder or at - self._seen_at >= duration_seconds:
-            self._write(partial(self._store.acquire, found), (found.transitions or 0) + 1)
-
-    def _create_if_free(self) -> None:
-        # Deleted while it was held: the holder may not know yet.
-        seen = self._seen
-        is_held = seen is not None and bool(seen.holder)
-        if seen is None or not is_held or self._timer() - self._seen_at >= seen.duration_seconds:
-            self._write(self._store.create, 0)
+    def _take_if_free(self, found: Lease | None) -> None:
+        """Take another's Lease once it has not changed for its duration. The holder of one that was
+        deleted may not know yet."""
+        at, store = self._timer(), self._store
+        if found is not None:
+            if self._seen is None or found.version != self._seen.version:
+                self._seen, self._seen_at = found, at
+            self._note_holder(found.holder)
+        seen = self._seen or Lease()
+        if seen.holder and at - self._seen_at < (seen.duration_seconds or self._duration_seconds):
+            return
+        if found is None:
+            self._write(store.create, 0)
+        else:
+            self._write(partial(store.acquire, found), (found.transitions or 0) + 1)
 
     def _write(
         self, write: Callable[[str, float, float], Written | Refused], transitions: int | None
     ) -> Refused | None:
         """Write this instance into the Lease; returns why not. That another was faster is usual."""
-        sent_at, duration_seconds = self._timer(), self._config.duration_seconds
+        sent_at, duration_seconds = self._timer(), self._duration_seconds
         outcome = write(self._identity, duration_seconds, self._wall())
         if isinstance(outcome, Refused):
             if outcome.kind not in (ErrorKind.CONFLICT, ErrorKind.EXISTS, ErrorKind.NOT_FOUND):
                 self._log_refusal(outcome)
             return outcome
         self._own = Lease(self._identity, duration_seconds, transitions, outcome.resource_version)
-        self._fence.until = sent_at + self._config.renew_seconds
+        self._fence.until = sent_at + RENEWAL * duration_seconds
         self._note_holder(self._identity)
         return None
 
@@ -261,34 +243,39 @@ def _term(lease: Lease) -> tuple[str, int | None]:
 class Leadership:
     """Runs an election on a thread of its own, which nothing else of the process can hold up."""
 
-    def __init__(self, election: Election, *, timer: Callable[[], float] = time.monotonic) -> None:
-        self._election, self._timer = election, timer
+    def __init__(self, election: Election | None = None) -> None:
+        """Without an election this instance leads at once: there is no other, or it is a dry
+        run."""
+        self._election = election
         self._stopping, self._changed = threading.Event(), threading.Event()
-        self._stepped_at = timer()
-        self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
+        self._stepped_at = time.monotonic()
+        self._thread = threading.Thread(
+            target=self._run, args=(election,), name="leader-election", daemon=True
+        )
 
     @property
     def state(self) -> LeadershipState:
         """Return where this instance stands now."""
-        return self._election.state
+        return LeadershipState.LEADER if self._election is None else self._election.state
 
     @property
     def holder(self) -> str:
-        """Who leads, as last known."""
-        return self._election.holder
+        """Who leads, as last known; empty without an election."""
+        return "" if self._election is None else self._election.holder
 
     @property
     def silent_seconds(self) -> float:
         """Seconds since the election last came round."""
-        return self._timer() - self._stepped_at
+        return 0.0 if self._election is None else time.monotonic() - self._stepped_at
 
     def start(self) -> None:
         """Take part."""
-        self._thread.start()
+        if self._election is not None:
+            self._thread.start()
 
     def wait(self, seconds: float) -> LeadershipState:
         """Wait for a change of the state, at most so long."""
-        if self._changed.wait(seconds):
+        if self._election is not None and self._changed.wait(seconds):
             self._changed.clear()
         return self.state
 
@@ -297,41 +284,24 @@ class Leadership:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._election.release()
+        if self._election is not None:
+            self._election.release()
 
-    def _run(self) -> None:
+    def _run(self, election: Election) -> None:
         wait_seconds = 0.0
         while not self._stopping.wait(wait_seconds):
             before = self.state
             try:
-                wait_seconds = self._election.step()
+                wait_seconds = election.step()
             except Exception:  # noqa: BLE001 - logged; and a Lease that is not renewed runs out
                 _LOG.exception("leader election failed")
                 wait_seconds = 1.0
-            self._stepped_at = self._timer()
+            self._stepped_at = time.monotonic()
             if self.state is not before:
                 self._changed.set()
 
 
-class OnlyInstance:
-    """Stands in for ``Leadership`` where no other instance can be, and in a dry run."""
-
-    state = LeadershipState.LEADER
-    holder = ""
-    silent_seconds = 0.0
-
-    def start(self) -> None:
-        """There is nothing to take part in."""
-
-    def wait(self, seconds: float) -> LeadershipState:  # noqa: ARG002 - as ``Leadership`` has it
-        """Leads at once."""
-        return self.state
-
-    def stop(self) -> None:
-        """There is nothing to release."""
-
-
-def readiness_text(leadership: Leadership | OnlyInstance) -> str:
+def readiness_text(leadership: Leadership) -> str:
     """Return what ``/readyz`` says of an instance that is ready."""
     match leadership.state:
         case LeadershipState.LEADER:

@@ -11,11 +11,12 @@ gang and since when, so that any leader goes on with it.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from autoscaler.cluster import Observation
+from autoscaler.decide import CapacityFn
 from autoscaler.jobs.managed import ManagedJobs
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import EventRecorder, JobEvent
@@ -35,16 +36,14 @@ BACK_OFF_SECONDS: Final = 600.0
 """Back-off of a gang after a preemption that did not help."""
 
 _LOOK_AGAIN_SECONDS: Final = 10.0
-"""A gang for which no jobs were found is considered again after this time."""
+"""A gang that fits, or for which no jobs were found, is considered again after this time, and those
+behind it before that."""
 
 _MOST_AHEAD_SECONDS: Final = 60.0
 """How far another process's clock may be ahead."""
 
 _MOST_MISFITS: Final = 3
 """Misfits in a row, on what the paused jobs leave, after which a preemption is given up."""
-
-MakePlan = Callable[[], CapacityPlan]
-"""The free capacity at an observation, less what is kept for rescales in progress."""
 
 
 class PreemptionConfig(NamedTuple):
@@ -73,8 +72,14 @@ class _WaitingGang(NamedTuple):
 class GangPreemption:
     """Called once in each tick: ``observe`` before the managed jobs are updated, then ``step``."""
 
-    def __init__(self, config: PreemptionConfig, events: EventRecorder, metrics: Metrics) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: PreemptionConfig,
+        events: EventRecorder,
+        metrics: Metrics,
+        free_capacity: CapacityFn,
+    ) -> None:
+        self._config, self._free_capacity = config, free_capacity
         self._events, self._metrics = events, metrics
         self._observation: Observation | None = None
         self._begun: Preemption | None = None
@@ -86,22 +91,13 @@ class GangPreemption:
 
     def goes_on(self, preemption: Preemption) -> bool:
         """Return whether jobs are still to be paused for a gang, at the last observation."""
-        if self._observation is None:
+        observation = self._observation
+        if observation is None:
             return False
-        age_seconds = self._observation.at - preemption.at
+        age_seconds = observation.at - preemption.at
         is_young = -_MOST_AHEAD_SECONDS <= age_seconds < self._config.seconds
         is_given_up = preemption.at <= self._given_up_at
-        return is_young and not is_given_up and self._outcome(preemption.uid) == "failed"
-
-    def _outcome(self, uid: str) -> str:
-        """Return what a preemption for a gang has come to if it ends now."""
-        observation = self._observation
-        assert observation is not None
-        job, pods = observation.jobs.get(uid), _staying(observation, uid)
-        if job is None or job.active is None or job.suspended or not pods:
-            return "gone"
-        waits = any(pod.node is None and not pod.finished for pod in pods)
-        return "failed" if waits else "placed"
+        return is_young and not is_given_up and _outcome(observation, preemption.uid) == "failed"
 
     def observe(self, observation: Observation) -> None:
         """Take in an observation: a preemption whose gang has its nodes, or is gone, is over."""
@@ -112,7 +108,7 @@ class GangPreemption:
         if begun is None or self.goes_on(begun):
             return
         self._begun, self._has_chosen, self._misfits = None, False, 0
-        self._given_up_at, outcome = max(observation.at, begun.at), self._outcome(begun.uid)
+        self._given_up_at, outcome = max(observation.at, begun.at), _outcome(observation, begun.uid)
         self._metrics.preemptions.labels(outcome).inc()
         _LOG.info("preemption for job %s is over: %s", begun.job, outcome)
         if outcome == "failed":
@@ -124,14 +120,7 @@ class GangPreemption:
             event = JobEvent("PreemptionFailed", message)
             self._events.emit(observation.jobs[begun.uid], event)
 
-    def step(
-        self,
-        managed: ManagedJobs,
-        observation: Observation,
-        make_plan: MakePlan,
-        *,
-        may_begin: bool,
-    ) -> None:
+    def step(self, managed: ManagedJobs, observation: Observation, *, may_begin: bool) -> None:
         """Help one gang."""
         found = (state.preemption for state in managed)
         of_gangs = (each for each in found if each is not None and not each.by_quota)
@@ -143,13 +132,12 @@ class GangPreemption:
             ends = self._left_until
             waiting = [each for each in waiting if may_begin and at >= ends.get(each.job.uid, at)]
         if waiting:
-            self._help(waiting[0], managed, make_plan())
+            self._help(waiting[0], managed, observation)
 
-    def _help(self, waiting: _WaitingGang, managed: ManagedJobs, plan: CapacityPlan) -> None:
+    def _help(self, waiting: _WaitingGang, managed: ManagedJobs, observation: Observation) -> None:
         """Pause jobs for one gang where it does not fit."""
-        observation, uid = self._observation, waiting.job.uid
-        assert observation is not None
-        capacity = plan.capacity
+        plan, uid = self._free_capacity(managed.states, observation), waiting.job.uid
+        capacity, later_at = plan.capacity, observation.at + _LOOK_AGAIN_SECONDS
         nodes = {pod.replica: pod.node for pod in waiting.pods if pod.node is not None}
         gang = Gang.of(waiting.job)
         members = (replace(each, node=nodes.get(gang.replica(each))) for each in gang.members)
@@ -170,32 +158,28 @@ class GangPreemption:
             return isinstance(answer, Placement)
 
         if fits(()):
-            self._misfits = 0
-            self._look_again(uid)
+            self._misfits, self._left_until[uid] = 0, later_at
             return
         victims = []
         if not self._has_chosen:
-            victims = choose_victims(self._candidates(waiting.priority, managed), fits)
+            victims = choose_victims(self._candidates(waiting.priority, managed, observation), fits)
         if victims:
-            self._pause(waiting, victims, managed)
+            self._pause(waiting, victims, managed, observation)
         elif self._begun is None:
-            self._look_again(uid)
+            self._left_until[uid] = later_at
         else:
             self._misfits += 1
             if self._misfits == _MOST_MISFITS:
                 self._given_up_at = max(observation.at, self._begun.at)
 
-    def _look_again(self, uid: str) -> None:
-        """Let the gangs behind this one be considered before it is again."""
-        assert self._observation is not None
-        self._left_until[uid] = self._observation.at + _LOOK_AGAIN_SECONDS
-
     def _pause(
-        self, waiting: _WaitingGang, victims: Iterable[TrainingJob], managed: ManagedJobs
+        self,
+        waiting: _WaitingGang,
+        victims: Iterable[TrainingJob],
+        managed: ManagedJobs,
+        observation: Observation,
     ) -> None:
-        job, observation = waiting.job, self._observation
-        assert observation is not None
-        at = observation.at
+        job, at = waiting.job, observation.at
         self._begun = self._begun or Preemption(str(job.key), job.uid, at)
         self._has_chosen = True
         why = (
@@ -240,10 +224,10 @@ class GangPreemption:
             for pod in pods
         )
 
-    def _candidates(self, priority: int, managed: ManagedJobs) -> list[TrainingJob]:
+    def _candidates(
+        self, priority: int, managed: ManagedJobs, observation: Observation
+    ) -> list[TrainingJob]:
         """The gangs below a priority that may be paused: the youngest of the lowest first."""
-        observation = self._observation
-        assert observation is not None
         found = []
         for uid, job in observation.jobs.items():
             pods = [pod for pod in observation.pods.get(uid, ()) if not pod.finished]
@@ -259,6 +243,15 @@ class GangPreemption:
                 youngest = max(pod.created_at for pod in pods)
                 found.append(((_highest(observation, job), -youngest, uid), job))
         return [job for _, job in sorted(found, key=lambda each: each[0])]
+
+
+def _outcome(observation: Observation, uid: str) -> str:
+    """Return what a preemption for a gang has come to if it ends now."""
+    job, pods = observation.jobs.get(uid), _staying(observation, uid)
+    if job is None or job.active is None or job.suspended or not pods:
+        return "gone"
+    waits = any(pod.node is None and not pod.finished for pod in pods)
+    return "failed" if waits else "placed"
 
 
 def _staying(observation: Observation, uid: str) -> Sequence[Pod]:

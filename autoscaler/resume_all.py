@@ -11,14 +11,18 @@ import logging
 import os
 import sys
 import time
+from functools import partial
 from typing import Final
 
 from autoscaler.settings import parse
 from optimus.kube.client import Client, connect
-from optimus.kube.errors import KubeError
-from optimus.kube.job_list import stopped_jobs
+from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.leases import Lease, LeaseStore
+from optimus.kube.list_watch import decoded, read_list
 from optimus.kube.results import Written
+from optimus.kube.training_jobs import TrainingJob, decode_job, jobs_path
 from optimus.kube.writer import JobWriter
 from optimus.runtime.logs import log_to_stderr
 from optimus.runtime.settings import SettingsError
@@ -49,17 +53,31 @@ def main(arguments: list[str]) -> int:
 
 def _resume_all(client: Client, rounds: int) -> list[str]:
     """Returns the jobs that are still suspended."""
-    writer, jobs = JobWriter(client), stopped_jobs(client)
+    writer, jobs = JobWriter(client), _stopped(client)
     for _ in range(rounds):
         for job in jobs:
             if job.job is not None:
                 answer = writer.resize_and_resume(job, job.job.counts)
                 _LOG.info("%s %s: %s", job.kind, job.key, answer)
         time.sleep(1.0)
-        jobs = stopped_jobs(client)  # a rescale under way may have suspended one meanwhile
+        jobs = _stopped(client)  # a rescale under way may have suspended one meanwhile
         if not jobs:
             break
     return [f"{job.kind} {job.key}" for job in jobs]
+
+
+def _stopped(client: Client) -> list[TrainingJob]:
+    """The jobs that the autoscaler has suspended and is to resume."""
+    jobs: list[TrainingJob] = []
+    for kind in (each for each in JOB_KINDS.values() if each.is_resized):
+        try:
+            raws = read_list(client, f"list {kind.plural}", jobs_path(kind.name))
+        except KubeError as error:
+            if error.kind is not ErrorKind.NOT_FOUND:
+                raise
+            continue  # the operator does not know this kind
+        jobs += decoded(raws, partial(decode_job, kind.name, config=EligibilityConfig()), [])
+    return [job for job in jobs if job.awaits_resume]
 
 
 def _take(store: LeaseStore) -> None:

@@ -14,21 +14,18 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.cluster import Observation
-from autoscaler.decide import rescales_of
+from autoscaler.decide import CapacityFn
 from autoscaler.jobs.managed import Guard
 from autoscaler.jobs.state import BlockReason, TrackedJob
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import EventRecorder, JobEvent
 from optimus.interval import IntervalConfig
-from optimus.interval.capacity_plan import claims_of, headroom
 from optimus.interval.classify import why_moved_enough
 from optimus.jobs import RescaleRule, TrainingMode
 from optimus.kube.pods import Pod
 from optimus.lifecycle import Avoided
 from optimus.models.forecast import Forecast
-from optimus.placement.gang import PlacementRule
-from optimus.placement.theorem1 import Theorem1
 from optimus.progress.stragglers import Straggler, StragglerConfig, find_stragglers
 from optimus.rescale.purpose import RescalePurpose
 
@@ -43,16 +40,12 @@ class ReplacementConfig:
 
     detection: StragglerConfig = field(default_factory=StragglerConfig)
     interval: IntervalConfig = field(default_factory=IntervalConfig)
-    placement: PlacementRule = field(default_factory=Theorem1)
 
     per_day: int = 2
     """Restarts of a job for stragglers within 24 h. Default: a second if the first did not help."""
 
     avoid_seconds: float = _DAY_SECONDS
     """How long the node is avoided. Default: long enough for a repair within a working day."""
-
-    hold_seconds: float = 600.0
-    """How long room is held for jobs that are being rescaled, as in decisions."""
 
 
 @dataclass(slots=True)
@@ -80,9 +73,10 @@ class StragglerReplacer:
         metrics: Metrics,
         config: ReplacementConfig,
         guard: Guard,
+        free_capacity: CapacityFn,
     ) -> None:
         self._rotation, self._events, self._metrics = rotation, events, metrics
-        self._config, self._guard = config, guard
+        self._config, self._guard, self._free_capacity = config, guard, free_capacity
         self._found: dict[str, _JobStragglers] = {}
 
     def step(
@@ -216,8 +210,7 @@ class StragglerReplacer:
             nodes=tuple(node for node in snapshot.nodes if node.name not in avoided),
             pods=tuple(pod for pod in snapshot.pods if pod.node not in avoided),
         )
-        claims = claims_of(rescales_of(managed), others, observation.at, self._config.hold_seconds)
-        room = headroom(others, self._config.placement, list(claims))
+        room = self._free_capacity(managed, replace(observation, snapshot=others))
         if room.fits(state.job, state.job.counts):
             return ""
         return f"it does not fit without {', '.join(sorted(avoided))}"

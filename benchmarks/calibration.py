@@ -8,7 +8,8 @@ is fastest. *Came* is by the job's true end and its true speeds alone on the clu
 so looked at a row has, by the pairs of counts that were measured: the mean chance said, and the
 part that would have gained more than the price; the mean saving said and that which comes, in
 seconds; the error of the logarithm of the ratio of the two speeds, its mean and standard deviation,
-and the deviation said."""
+and the deviation said; how likely what was free was said to stay free until the job's end, at the
+rate of the last arrivals, and the part that did."""
 
 import argparse
 import json
@@ -23,12 +24,13 @@ import numpy as np
 from benchmarks.simulated_gains import OURS, SETTINGS
 from benchmarks.virtual_pairs import add_cases, managed_config, run_cases, workload
 from optimus.errors import NotReady
-from optimus.interval.worth import chance_of_saving
-from optimus.jobs import Counts
+from optimus.interval.worth import chance_of_saving, last_arrived, loan_until_used
+from optimus.jobs import Counts, Job
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.models.speed.model import SpeedModel
 from optimus.placement.theorem1 import Theorem1
+from optimus.resources import total
 from optimus.simulator.cluster import SimulatedCluster, SimulatedJobState, SimulatedPhase
 from optimus.simulator.engine import simulate
 from optimus.simulator.speeds import EmptyCluster, UncontendedSpeed
@@ -52,6 +54,27 @@ class Look(NamedTuple):
     ratio_error: float
     """Logarithm of the ratio of the speeds said, less that of the true ones."""
     said_deviation: float
+    declared: bool
+    """Whether its log declares an end."""
+    left_seconds: float
+    """What is truly left at its present counts."""
+    loan_said: float = 0.0
+    """How likely what is free now is said to stay so until its end."""
+    loan_lasted: bool = False
+
+
+class _Lent(NamedTuple):
+    """A look, and the submissions after it that use up what is free."""
+
+    look: Look
+    at: float
+    arrivals: int
+
+    def once_arrived(self, submitted: Sequence[float]) -> Look:
+        """The look once it is known when jobs arrived."""
+        end = self.at + self.look.left_seconds
+        until = sum(self.at < each < end for each in submitted)
+        return self.look._replace(loan_lasted=until < self.arrivals)
 
 
 @dataclass
@@ -60,7 +83,8 @@ class Looks:
 
     every_seconds: float
     price_seconds: float
-    found: list[Look] = field(default_factory=list)
+    found: list[_Lent] = field(default_factory=list)
+    arrived: dict[str, Job] = field(default_factory=dict)
     next_at: float = 0.0
 
     def __call__(self, cluster: SimulatedCluster) -> None:
@@ -70,9 +94,22 @@ class Looks:
         self.next_at = cluster.now + self.every_seconds
         cluster.catch_up()
         empty = EmptyCluster(cluster.nodes, Theorem1())
+        self.arrived |= {uid: each.job for uid, each in cluster.states.items()}
+        free = total(node.allocatable for node in cluster.nodes) - total(cluster.used().values())
+        loan = loan_until_used(
+            last_arrived(self.arrived.values()), free, cluster.now, self.every_seconds
+        )
         for state in cluster.states.values():
             if state.phase is SimulatedPhase.TRAINING and not state.training.is_finished:
-                self.found += look_at(state, empty, cluster.now, self.price_seconds)
+                for each in look_at(state, empty, cluster.now, self.price_seconds):
+                    said = float(np.mean(loan.quantiles() >= each.left_seconds))
+                    look = each._replace(loan_said=said)
+                    self.found.append(_Lent(look, cluster.now, loan.arrivals))
+
+    def told(self) -> list[Look]:
+        """All looks, once the simulation has ended."""
+        submitted = [job.created_at for job in self.arrived.values()]
+        return [each.once_arrived(submitted) for each in self.found]
 
 
 def look_at(
@@ -95,8 +132,7 @@ def look_at(
     true_left, true_after = steps / truth.at(now), steps / truth.at(then)
     came, deviation = true_left - true_after, 0.0
     if isinstance(forecast.speed, SpeedModel):
-        spreads = forecast.speed.uncertainty(*np.array([now, then]).T)
-        deviation = float(np.hypot(*spreads))
+        deviation = forecast.speed.ratio_uncertainty(now, then)
     return [
         Look(
             len({each.counts for each in progress.samples}),
@@ -106,6 +142,8 @@ def look_at(
             came,
             math.log(left / after) - math.log(true_left / true_after),
             deviation,
+            progress.declared.epochs is not None,
+            true_left,
         )
     ]
 
@@ -122,17 +160,21 @@ def row(looks: Sequence[Look]) -> dict[str, float]:
         "ratio's error": float(np.mean(errors)),
         "its deviation": float(np.std(errors)),
         "deviation said": float(np.mean([each.said_deviation for each in looks])),
+        "loan lasts": float(np.mean([each.loan_said for each in looks])),
+        "lasted": float(np.mean([each.loan_lasted for each in looks])),
     }
 
 
 def rows(name: str, looks: Iterable[Look]) -> dict[str, dict[str, float]]:
-    """A row for each number of measured pairs, then one for each fifth of the chance."""
+    """A row for each number of measured pairs, each fifth of the chance, and for jobs whose logs
+    declare an end, or none."""
     kinds = dict[str, list[Look]]()
     for each in looks:
         number = min(each.measured, _MEASURED)
         more = " or more" if number == _MEASURED else ""
         fifth = min(int(5 * each.chance), 4) / 5
-        for kind in (f"{number}{more} measured", f"said {fifth:.1f} to {fifth + 0.2:.1f}"):
+        end = "declared end" if each.declared else "no declared end"
+        for kind in (f"{number}{more} measured", f"said {fifth:.1f} to {fifth + 0.2:.1f}", end):
             kinds.setdefault(f"{name}, {kind}", []).append(each)
     return {kind: row(kinds[kind]) for kind in sorted(kinds)}
 
@@ -142,14 +184,14 @@ def of_pair(case: tuple[Counts, int]) -> list[Look]:
     (counts, seed), config = case, managed_config()
     looks = Looks(PAIR_SECONDS, config.loop.driver.interval.rescale_seconds)
     simulate(workload(seed, counts), config, seed, looks)
-    return looks.found
+    return looks.told()
 
 
 def of_world(seed: int) -> list[Look]:
     """The looks of one seed of the world."""
     looks = Looks(WORLD_SECONDS, 60.0)
     SETTINGS["default"].run(OURS, seed, by_image=False, watch=looks)
-    return looks.found
+    return looks.told()
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
 """Published workloads in which jobs wait, on 64 GPUs, managed to untouched:
-``python -m benchmarks.pollux_workloads [--tables DIR] [--speeds true|fitted]
+``python -m benchmarks.pollux_workloads [--tables DIR] [--speeds true|fitted|alone]
 [--workloads FILE ...] [--policies NAME ...] [--load 1] [--json]``.
 
 Tables and workloads are those of Pollux (Qiao et al., OSDI 2021): measured step times of
@@ -15,7 +15,9 @@ beyond these they get only what is left. *free*: from one worker to what the bat
 minimises the sum of the logarithms of the remaining times t, ``root`` that of -2 / sqrt(t).
 
 The end of each job is known. With ``fitted`` its speed is not: the speed model is fitted to the
-step times at which it ran, and it may grow to twice the workers it has had."""
+step times at which it ran and, as jobs of one workload learn from one another, at which jobs of its
+application with its batch did that have ended. It may grow to twice the workers that any of these
+had. With ``alone`` nothing is learned from others."""
 
 import argparse
 import csv
@@ -47,11 +49,13 @@ from optimus.jobs import (
     ReplicaSpec,
     TrainingMode,
 )
+from optimus.models.earlier_runs import MOST_USED
 from optimus.models.forecast import Forecast
+from optimus.models.prior import samples_of, with_earlier
 from optimus.models.speed.curve import MergedSamples, Processes, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.policies import policy_named
-from optimus.progress.types import SpeedSample
+from optimus.progress.types import EarlierRun, SpeedSample
 from optimus.resources import Resources
 from optimus.simulator.summary import Estimate
 
@@ -65,6 +69,7 @@ RESTART_SECONDS: Final = 30.0
 LEAST_GAIN: Final = 0.05
 """A move saves this part of the remaining time beyond its price."""
 UNTOUCHED: Final = "untouched"
+RECURRING: Final = "fitted"
 ALPHAS: Final[Mapping[str, float]] = {"log": -1.0, "root": -1.5}
 POLICIES: Final = (
     UNTOUCHED,
@@ -210,6 +215,13 @@ class PolluxJob:
     ended_at: float | None = None
     seen: dict[tuple[int, int], float] = field(default_factory=dict)
     """Step seconds by the workers and servers at which it ran."""
+    earlier: tuple[EarlierRun, ...] = ()
+    """Jobs of its application with its batch that have ended, the last ones."""
+
+    @property
+    def workload(self) -> tuple[str, int]:
+        """Its application and batch: jobs of the same learn from one another."""
+        return self.application.name, self.batch
 
     @property
     def workers(self) -> int:
@@ -219,7 +231,8 @@ class PolluxJob:
     def most(self, speeds: str) -> int:
         """The most workers that it may get."""
         most = self.application.most_workers(self.batch)
-        had = max((self.own, *(workers for workers, _ in self.seen)))
+        before = (each.counts.workers for each in samples_of(self.earlier))
+        had = max((self.own, *(workers for workers, _ in self.seen), *before))
         return most if speeds == "true" else min(most, 2 * had)
 
     def speed(self, speeds: str) -> TableSpeed:
@@ -241,23 +254,38 @@ class PolluxJob:
         else:
             self.left -= (seconds - delay) / step
 
+    def samples(self) -> tuple[SpeedSample, ...]:
+        """What was seen."""
+        return tuple(
+            SpeedSample(Counts(0, workers), 1 / seconds, math.inf, 0.0, servers=servers)
+            for (workers, servers), seconds in sorted(self.seen.items())
+        )
+
+    def as_earlier(self) -> EarlierRun:
+        """What later jobs learn from it."""
+        at = self.ended_at or 0.0
+        return EarlierRun(
+            uid=self.name, job=self.name, at=at, conditions="", samples=self.samples()
+        )
+
 
 def _fitted_speed(job: PolluxJob) -> TableSpeed:
-    """The speed model of what was seen; before that, of 1 s at its own counts."""
-    seen = tuple(sorted(job.seen.items())) or (((job.own, len(packed(job.own))), 1.0),)
-    return _speed_of(seen, job.batch, job.application.most_workers(job.batch))
+    """The speed model of what was seen, also of earlier jobs; before that, of 1 s at its own
+    counts."""
+    own = job.samples()
+    if not own and not job.earlier:
+        own = (SpeedSample(Counts(0, job.own), 1.0, math.inf, 0.0, servers=len(packed(job.own))),)
+    return _speed_of(own, job.earlier, job.batch, job.application.most_workers(job.batch))
 
 
 @lru_cache(maxsize=4096)
-def _speed_of(seen: tuple[tuple[tuple[int, int], float], ...], batch: int, most: int) -> TableSpeed:
+def _speed_of(
+    own: tuple[SpeedSample, ...], earlier: tuple[EarlierRun, ...], batch: int, most: int
+) -> TableSpeed:
     terms = SpeedTerms(
         TrainingMode.SYNC, Batch(batch, BatchScope.JOB), processes=Processes(per_server=GPUS)
     )
-    samples = [
-        SpeedSample(Counts(0, workers), 1 / seconds, math.inf, 0.0, servers=servers)
-        for (workers, servers), seconds in seen
-    ]
-    model = SpeedModel.of(MergedSamples.of(samples), terms)
+    model = SpeedModel.of(with_earlier(MergedSamples.of(own), earlier, terms), terms)
     return TableSpeed.of(1 / model.steps_per_second(0, np.arange(1, most + 1)))
 
 
@@ -449,11 +477,17 @@ def run(
     jobs, at = read_jobs(tables, workload, load), 0.0
     bounds, _, objective = policy.partition("-")
     is_untouched, rule = policy == UNTOUCHED, Rule(bounds, ALPHAS.get(objective, 0.0), speeds)
+    ended = dict[tuple[str, int], tuple[EarlierRun, ...]]()
     while any(each.ended_at is None for each in jobs):
-        for each in jobs:
+        for each in (one for one in jobs if one.ended_at is None):
             each.advance(at, STEP_SECONDS)
+            if each.ended_at is not None and speeds == RECURRING:
+                known = ended.get(each.workload, ())
+                ended[each.workload] = (*known, each.as_earlier())[-MOST_USED:]
         at += STEP_SECONDS
         here = [each for each in jobs if each.submitted_at <= at and each.ended_at is None]
+        for each in here:
+            each.earlier = ended.get(each.workload, ())
         if here:
             place(here, untouched(here) if is_untouched else rule.decide(here, at))
     ends = {each.name: each.ended_at for each in jobs if each.ended_at is not None}
@@ -488,7 +522,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--tables", type=Path, default=TABLES, metavar="DIR")
-    add("--speeds", choices=("true", "fitted"), default="true")
+    add("--speeds", choices=("true", RECURRING, "alone"), default="true")
     add("--workloads", nargs="+", type=Path, metavar="FILE", help="default: DIR/workloads/*.csv")
     add("--policies", nargs="+", choices=POLICIES[1:], default=POLICIES[1:])
     add("--load", type=float, default=1.0, help="jobs come so many times as fast")

@@ -163,6 +163,7 @@ def simulated(planned: PlannedJob) -> SimulatedJob:
         loss=StatedLoss(losses),
         steps_per_epoch=per_epoch,
         most_epochs=epochs,
+        goal_at=1.0,
         speed_noise=SPEED_NOISE,
         loss_noise=0.0 if synchronous else _ASYNC_NOISE,
         start_seconds=_START_SECONDS,

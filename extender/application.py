@@ -284,7 +284,7 @@ class Application:
                         kind=cache.watched.plural,
                         objects=len(cache),
                         synced=cache.synced,
-                        silent_seconds=round(cache.silent_seconds or 0.0, 1),
+                        silent_seconds=round(cache.silent_seconds, 1),
                         failure=cache.failure,
                     )
                     for cache in self._caches

@@ -273,8 +273,7 @@ def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> b
         return True
     if profile is None:
         # Its profile is gone, and it is no longer managed: all that is left is to resume it.
-        is_over = training_job.outcome is not None
-        return not is_over and training_job.suspended and _is_to_be_resumed(training_job)
+        return training_job.outcome is None and training_job.awaits_resume
     if training_job.outcome is not None:
         return profile.status.phase not in _LAST_PHASES
     if training_job.suspended_by is None:
@@ -289,11 +288,6 @@ def _is_preempted(training_job: TrainingJob, profile: TrainingProfile | None) ->
     mark, record = training_job.suspension, None if profile is None else profile.status.rescale
     is_recorded = record is not None and record.pause == PauseReason.GANG
     return is_recorded or (mark is not None and mark.pause is PauseReason.GANG)
-
-
-def _is_to_be_resumed(training_job: TrainingJob) -> bool:
-    mark = training_job.suspension
-    return mark is not None and not (mark.pause is not None and mark.pause.is_final)
 
 
 def _is_managed(training_job: TrainingJob) -> bool:

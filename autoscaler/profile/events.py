@@ -1,12 +1,13 @@
 """Events on jobs: for each reason, when it is told and in which sentence.
 
-``_OF_STATE`` holds what shows in a job's state, ``_OF_RESCALES`` what happens in a rescale; what is
-seen elsewhere is told by ``EventRecorder.emit_once``.
+``_OF_STATE`` holds what shows in a job's state, ``_OF_ANY_JOB`` what shows in any job as it is
+stored, ``_OF_RESCALES`` what happens in a rescale; what is seen elsewhere is told by
+``EventRecorder.emit_once``.
 """
 
 import logging
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from cachetools import TTLCache
@@ -17,6 +18,7 @@ from autoscaler.profile.status import deadline_text, declared_end
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, goal_text
 from optimus.kube.contract import Annotation
 from optimus.kube.events import EventType, Subject
+from optimus.kube.pods import Pod, why_never_meet
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
@@ -187,6 +189,26 @@ _OF_STATE: Final[dict[str, _EventRow]] = {
     ),
     "EarlierRunsDropped": _EventRow(lambda view: view.state.record.differs, _earlier_runs_dropped),
 }
+
+
+def _never_meet(job: TrainingJob, pods: Sequence[Pod]) -> str:
+    found = job.job
+    return "" if found is None or found.managed else why_never_meet(found, pods)
+
+
+_OF_ANY_JOB: Final[dict[str, Callable[[TrainingJob, Sequence[Pod]], str]]] = {
+    "UnknownAnnotation": lambda job, _: "; ".join(map(str, job.hints)),
+    "AnnotationIgnored": lambda job, _: "; ".join(map(str, job.ignored)),
+    "SurplusReplicas": lambda job, _: job.surplus,
+    "ReplicasChanged": _never_meet,
+}
+"""The sentences on jobs, managed or not, with their pods; empty: nothing is told."""
+
+
+def events_of(job: TrainingJob, pods: Sequence[Pod]) -> list[JobEvent]:
+    """The Events on a job as it is stored, managed or not."""
+    told = ((reason, sentence(job, pods)) for reason, sentence in _OF_ANY_JOB.items())
+    return [JobEvent(reason, text) for reason, text in told if text]
 
 
 class EventRecorder:

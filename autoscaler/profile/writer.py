@@ -11,12 +11,17 @@ from cachetools import TTLCache
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import TrackedJob
-from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, EventRecorder, JobEvent
+from autoscaler.profile.events import (
+    MOST_REFUSED,
+    REFUSED_SECONDS,
+    EventRecorder,
+    JobEvent,
+    events_of,
+)
 from autoscaler.profile.status import status_of, unmanaged_conditions, urgent
 from optimus.jobs import alternating
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
-from optimus.kube.pods import why_never_meet
 from optimus.kube.profile_codec import pack
 from optimus.kube.profiles import NameTaken, ProfileStatus, TrainingProfile
 from optimus.kube.results import Refused, Written
@@ -195,53 +200,35 @@ class ProfileRecorder:
         What is not written within ``seconds`` is written at the next tick."""
         self._job_uids, began = observation.jobs.keys(), self._timer()
         open_jobs = [each for each in observation.jobs.values() if not each.outcome]
-        alone = {each.uid for each in open_jobs if _is_left_alone(each) and each.uid not in moving}
-        apart = {
-            each.uid: why_never_meet(each.job, observation.pods.get(each.uid, ()))
+        alone = {
+            each.uid
             for each in open_jobs
-            if each.job is not None and each.job.all_reduce and not each.job.managed
+            if each.left_alone and not each.deleted and each.uid not in moving
         }
-        said = [
-            each
-            for each in open_jobs
-            if each.uid in alone
-            or each.hints
-            or each.ignored
-            or each.surplus
-            or apart.get(each.uid)
-        ]
-        for training_job in alternating(said, attrgetter("namespace")):
+        said = {each.uid: events_of(each, observation.pods.get(each.uid, ())) for each in open_jobs}
+        told = [each for each in open_jobs if each.uid in alone or said[each.uid]]
+        for training_job in alternating(told, attrgetter("namespace")):
             if self._timer() - began > seconds:
                 break
             if training_job.uid in alone:
                 self._report_left_alone(training_job, observation)
-            for reason, text in (
-                ("UnknownAnnotation", "; ".join(map(str, training_job.hints))),
-                ("AnnotationIgnored", "; ".join(map(str, training_job.ignored))),
-                ("SurplusReplicas", training_job.surplus),
-                ("ReplicasChanged", apart.get(training_job.uid, "")),
-            ):
-                if text:
-                    self._events.emit_once(training_job, JobEvent(reason, text))
+            for event in said[training_job.uid]:
+                self._events.emit_once(training_job, event)
         self._events.forget_others(observation.jobs)
         return len(alone)
 
     def _report_left_alone(self, training_job: TrainingJob, observation: Observation) -> None:
         reason = training_job.left_alone or ""
-        if self._events.emit_once(training_job, JobEvent("LeftAlone", reason)):
-            known = observation.profiles.get(training_job.uid)
-            self._write_left_alone(training_job, reason, known, observation.at)
-
-    def _write_left_alone(
-        self, training_job: TrainingJob, reason: str, known: TrainingProfile | None, at: float
-    ) -> None:
+        if not self._events.emit_once(training_job, JobEvent("LeftAlone", reason)):
+            return
+        known = observation.profiles.get(training_job.uid)
         profile = known or self._profiles.create(training_job)
         outcome: object = profile
         if isinstance(profile, TrainingProfile):
             status = msgspec.structs.replace(
                 profile.status,
                 phase=Phase.LEFT_ALONE,
-                conditions=unmanaged_conditions(reason, profile.status.conditions, at),
+                conditions=unmanaged_conditions(reason, profile.status.conditions, observation.at),
                 reason=reason,
                 written_by=self._instance,
             )
@@ -250,7 +237,3 @@ class ProfileRecorder:
             self._events.refused(outcome)
         if not isinstance(outcome, Written):
             self._events.retry_later(training_job, "LeftAlone")
-
-
-def _is_left_alone(training_job: TrainingJob) -> bool:
-    return bool(training_job.left_alone) and not training_job.deleted

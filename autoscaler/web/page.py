@@ -17,10 +17,10 @@ from flask import Flask, Response, abort, request
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
+from autoscaler.web.job_events import BoundedSource
 from autoscaler.web.stored import StoredEvents
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, JobKey
-from optimus.kube.job_events import BoundedSource
 
 _MOST_NODES: Final = 200
 _MOST_REPLICAS: Final = 10_000

@@ -12,7 +12,7 @@ from typing import Final
 from cachetools import TTLCache
 
 from autoscaler.web.copies import JobCopy
-from optimus.kube.job_events import BoundedSource, DisplayedJob, JobEvents, read_job_events
+from autoscaler.web.job_events import BoundedSource, DisplayedJob, JobEvents, read_job_events
 
 _SECONDS: Final = 5.0
 _MOST_KEPT: Final = 32

@@ -49,6 +49,8 @@ def _run_trainer(task: Task, settings: Settings, on_stop: OnStop) -> int:
     print_line(
         f"trainer {task.index} of {task.trainer_count}, {task.ps_count} PSs, {settings.mode}"
     )
+    if settings.epochs:
+        print_line(f"epochs={settings.epochs}")
     trainer = Trainer(task.index, task.trainer_count, settings, find_ps)
     on_stop(trainer.save_held)
     trainer.run()

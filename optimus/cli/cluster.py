@@ -55,9 +55,8 @@ def add_job(parser: argparse.ArgumentParser, text: str, nargs: str | None = None
 @contextmanager
 def connected(options: argparse.Namespace, command: str) -> Iterator[Connection]:
     """The cluster of the options; whatever goes wrong there is one sentence."""
-    from optimus.kube.client import connect_user
+    from optimus.cli.kubeconfig import connect_user, namespace_of
     from optimus.kube.errors import KubeError
-    from optimus.kube.job_facts import namespace_of
 
     kubeconfig, context = options.kubeconfig, options.context
     namespace = options.namespace or namespace_of(kubeconfig, os.environ, context)
@@ -75,7 +74,7 @@ def connected(options: argparse.Namespace, command: str) -> Iterator[Connection]
 def incomplete(not_readable: Sequence[str]) -> list[str]:
     """What could not be read: one sentence on all rights that the user lacks, with what to ask for,
     and one on each other thing."""
-    from optimus.kube.rights import MAY_NOT
+    from optimus.cli.rights import MAY_NOT
 
     lacking = [each.removeprefix(MAY_NOT) for each in not_readable if each.startswith(MAY_NOT)]
     found = [each for each in not_readable if not each.startswith(MAY_NOT)]
@@ -99,8 +98,8 @@ def _asked_of_an_administrator(role: str) -> str:
 def sentence_of(error: "KubeError", *, everywhere: bool = False) -> str:
     """What went wrong, and what can be done about it; ``everywhere``: all namespaces were asked
     for."""
+    from optimus.cli.rights import explained, refused_right
     from optimus.kube.errors import ErrorKind
-    from optimus.kube.rights import explained, refused_right
 
     said, right = explained(error), refused_right(error)
     if "no connection to the API server" in said or "did not answer in time" in said:

@@ -20,8 +20,8 @@ from optimus.cli.command import INCOMPLETE, Answer, BadInput, Implementation, Pr
 from optimus.cli.table import table
 
 if TYPE_CHECKING:  # loaded by the check that needs them
-    from optimus.kube.job_facts import JobSource
-    from optimus.kube.rights import Right
+    from optimus.cli.job_facts import JobSource
+    from optimus.cli.rights import Right
 
 _LOG: Final = (
     "a log as the trainer prints it, also packed (.gz, .xz, .bz2), or - for standard input: what is"
@@ -250,9 +250,11 @@ def _lease(found: Installation, *, of: str) -> Finding:
 
 def _stopped(found: Installation) -> Finding:
     """The jobs that an autoscaler has stopped and that none resumes, as none leads."""
-    from optimus.kube.job_list import stopped_jobs
+    from optimus.cli.job_list import read_jobs
 
-    left = [] if _lease(found, of="autoscaler").state == "ok" else stopped_jobs(found.client)
+    is_led = _lease(found, of="autoscaler").state == "ok"
+    jobs = [] if is_led else read_jobs(found.client, None, [])
+    left = [job for job in jobs if job.awaits_resume]
     if not left:
         return Finding("ok", "none waits for an autoscaler that is gone")
     names = ", ".join(f"{job.kind} {job.key}" for job in left)
@@ -360,8 +362,8 @@ def findings(installation: Installation) -> dict[str, Finding]:
 
     Raises:
         KubeError: the API server does not say its version."""
+    from optimus.cli.rights import explained, refused_right
     from optimus.kube.errors import KubeError
-    from optimus.kube.rights import explained, refused_right
 
     found = {}
     for what, check in CHECKS.items():

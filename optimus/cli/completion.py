@@ -89,10 +89,9 @@ def completions(words: Sequence[str], parser: argparse.ArgumentParser) -> list[s
 
 def job_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """The jobs of the namespace that the line names; none where it cannot be asked."""
-    from optimus.kube.client import connect_user
+    from optimus.cli.job_list import job_names as names_of
+    from optimus.cli.kubeconfig import connect_user, namespace_of
     from optimus.kube.errors import KubeError
-    from optimus.kube.job_facts import namespace_of
-    from optimus.kube.job_list import job_names as names_of
 
     kubeconfig: Path | None = getattr(parsed_args, "kubeconfig", None)
     context: str | None = getattr(parsed_args, "context", None)
@@ -110,7 +109,7 @@ def job_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list
 
 def context_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """The contexts of the kubeconfig."""
-    from optimus.kube.job_facts import contexts_of
+    from optimus.cli.kubeconfig import contexts_of
 
     found: Mapping[str, object] = contexts_of(getattr(parsed_args, "kubeconfig", None), os.environ)
     return [each for each in found if each and each.startswith(prefix)]

@@ -16,7 +16,7 @@ from optimus.resources import CPU, PODS, Resources
 from optimus.times import clock
 
 if TYPE_CHECKING:  # loaded where a profile stores training: they take as long as all else
-    from optimus.kube.job_facts import JobSource
+    from optimus.cli.job_facts import JobSource
     from optimus.kube.profile_codec import Learned
     from optimus.lifecycle import JobRecord
     from optimus.models.forecast import Forecast
@@ -249,7 +249,7 @@ class ClusterJob:
 
 def view_of(client: "JobSource", namespace: str, name: str) -> ClusterJob:
     """The job and its profile, without its pods."""
-    from optimus.kube.job_facts import JobReader
+    from optimus.cli.job_facts import JobReader
 
     facts = JobReader(client).job_and_profile(namespace, name)
     return ClusterJob(facts.job, facts.profile, None, facts.now)

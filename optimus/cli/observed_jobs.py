@@ -14,13 +14,14 @@ from typing import Final, Protocol
 
 import msgspec
 
+from optimus.cli.job_facts import JobSource
+from optimus.cli.job_list import NO_PROFILES, read_jobs, read_pods_of_jobs, read_profiles
+from optimus.cli.rights import MAY_NOT, explained
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job, Role
 from optimus.kube.client import path_of
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
-from optimus.kube.job_facts import JobSource
 from optimus.kube.job_kinds import NAME_LABELS
-from optimus.kube.job_list import NO_PROFILES, read_jobs, read_pods_of_jobs, read_profiles
 from optimus.kube.logs import LogReader, LogSource
 from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.podspec import ResourceRequirements
@@ -28,7 +29,6 @@ from optimus.kube.profile_codec import learned
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.quantity import Amount, requested
 from optimus.kube.results import Refused
-from optimus.kube.rights import MAY_NOT, explained
 from optimus.kube.training_jobs import TrainingJob
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions

@@ -9,8 +9,8 @@ from optimus.cli.table import columns_table
 from optimus.resources import CPU
 
 if TYPE_CHECKING:
+    from optimus.cli.job_list import JobList
     from optimus.cli.job_view import ClusterJob
-    from optimus.kube.job_list import JobList
 
 PHASE_COLOURS: Final = MappingProxyType(
     {

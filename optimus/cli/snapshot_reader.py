@@ -6,12 +6,14 @@ from typing import TypeVar
 
 import msgspec
 
+from optimus.cli.job_facts import JobSource
+from optimus.cli.job_list import list_jobs
+from optimus.cli.rights import explained
 from optimus.jobs import Job
 from optimus.kube.admission import Priorities, quotas_of
 from optimus.kube.client import path_of
 from optimus.kube.errors import KubeError, Malformed
-from optimus.kube.job_facts import JobSource, read_list
-from optimus.kube.job_list import list_jobs
+from optimus.kube.list_watch import read_list
 from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.quotas import (
@@ -20,7 +22,6 @@ from optimus.kube.quotas import (
     decode_priority_class,
     decode_quota,
 )
-from optimus.kube.rights import explained
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.training_jobs import TrainingJob
 from optimus.snapshot import ClusterSnapshot

@@ -14,10 +14,10 @@ from optimus.jobs import Counts
 from optimus.times import clock, duration
 
 if TYPE_CHECKING:
+    from optimus.cli.job_facts import JobFacts
+    from optimus.cli.job_list import JobList
     from optimus.cli.job_view import ClusterJob
     from optimus.cli.observed_jobs import JobLogSource
-    from optimus.kube.job_facts import JobFacts
-    from optimus.kube.job_list import JobList
     from optimus.kube.pods import Pod
     from optimus.progress.types import SpeedSample
     from optimus.resources import Resources
@@ -34,8 +34,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
     with connected(options, "status") as cluster:
-        from optimus.kube.job_facts import JobReader
-        from optimus.kube.job_list import list_jobs
+        from optimus.cli.job_facts import JobReader
+        from optimus.cli.job_list import list_jobs
 
         if options.job is None:
             namespace = cluster.wanted(options)

@@ -21,9 +21,10 @@ from optimus.cli.table import table
 from optimus.times import clock, duration
 
 if TYPE_CHECKING:  # loaded late: other commands do not need them
-    from optimus.kube.job_facts import EventFacts, JobFacts
+    from optimus.cli.job_facts import JobFacts
     from optimus.kube.logs import LogSource
     from optimus.kube.pods import Pod
+    from optimus.kube.waiting_events import EventFacts
 
 _INSPECT_SECONDS: Final = 5.0
 _MOST_EVENTS: Final = 5
@@ -57,7 +58,7 @@ def _address(text: str) -> str:
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
     with connected(options, "why") as cluster:
-        from optimus.kube.job_facts import JobReader
+        from optimus.cli.job_facts import JobReader
 
         namespace = cluster.namespace
         facts = JobReader(cluster.client).read(namespace, options.job)

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from heapq import nsmallest
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from optimus.jobs import (
     AtTarget,
@@ -62,30 +62,6 @@ class AnnotationProblem:
         return f"{self.annotation}: {self.value[:100]!r} is invalid; {self.expected}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOptions:
-    """The options that a job's annotations set. One that is not annotated has its default."""
-
-    goal: Goal | None = None
-    finish_by: float | None = None
-    bounds: CountBounds = field(default_factory=CountBounds)
-    mode: TrainingMode | None = None
-    batch: Batch | None = None
-    steps_per_epoch: float | None = None
-    ps_unevenness: tuple[float, ...] = ()
-    at_target: AtTarget | None = None
-    rescale: RescaleRule = RescaleRule.CHECKPOINT
-    saves_on_stop: bool | None = None
-    manage: Manage = Manage.AUTO
-    paused: bool = False
-    workload: str | None = None
-    chief_trains: bool = False
-    lr_schedule: str | None = None
-    loss_metric: str | None = None
-    metrics_format: str | None = None
-    checkpoint_format: str | None = None
-
-
 def asks_for_management(annotations: Mapping[str, str]) -> bool:
     """Return whether the user wants the job managed, even if a value cannot be used."""
     return any(goal in annotations for goal in GOALS)
@@ -96,7 +72,9 @@ class ReadOptions(NamedTuple):
 
     With ``problems`` a job is not managed; what is ``ignored`` is left out."""
 
-    options: JobOptions
+    options: Mapping[str, Any]
+    """The values of the fields of ``Job`` that are annotated."""
+
     problems: tuple[AnnotationProblem, ...]
     ignored: tuple[AnnotationProblem, ...]
 
@@ -105,26 +83,27 @@ def read_options(annotations: Mapping[str, str]) -> ReadOptions:
     """Return what the annotations ask for."""
     reader = _Reader(annotations)
     read = reader.read
-    options = JobOptions(
-        goal=_goal(reader),
-        finish_by=_deadline(reader),
-        bounds=_bounds(reader),
-        mode=read(Annotation.TRAINING_MODE, _choice(TrainingMode)),
-        batch=_batch(reader),
-        steps_per_epoch=read(Annotation.STEPS_PER_EPOCH, _positive),
-        ps_unevenness=read(Annotation.PS_UNEVENNESS, _unevenness) or (),
-        at_target=read(Annotation.AT_TARGET, _choice(AtTarget)),
-        rescale=read(Annotation.RESCALE, _choice(RescaleRule)) or RescaleRule.CHECKPOINT,
-        saves_on_stop=read(Annotation.SAVES_ON_STOP, _truth),
-        manage=read(Annotation.MANAGE, _choice(Manage)) or Manage.AUTO,
-        paused=read(Annotation.PAUSE, _truth) or False,
-        workload=read(Annotation.WORKLOAD, _name),
-        chief_trains=read(Annotation.CHIEF_TRAINS, _truth) or False,
-        lr_schedule=read(Annotation.LR_SCHEDULE, _schedule, ignores=True),
-        loss_metric=read(Annotation.LOSS_METRIC, _text),
-        metrics_format=read(Annotation.METRICS_FORMAT, _pattern(groups=2)),
-        checkpoint_format=read(Annotation.CHECKPOINT_FORMAT, _pattern(groups=0)),
-    )
+    found = {
+        "goal": _goal(reader),
+        "finish_by": _deadline(reader),
+        "bounds": _bounds(reader),
+        "mode": read(Annotation.TRAINING_MODE, _choice(TrainingMode)),
+        "batch": _batch(reader),
+        "steps_per_epoch": read(Annotation.STEPS_PER_EPOCH, _positive),
+        "ps_unevenness": read(Annotation.PS_UNEVENNESS, _unevenness),
+        "at_target": read(Annotation.AT_TARGET, _choice(AtTarget)),
+        "rescale": read(Annotation.RESCALE, _choice(RescaleRule)),
+        "saves_on_stop": read(Annotation.SAVES_ON_STOP, _truth),
+        "manage": read(Annotation.MANAGE, _choice(Manage)),
+        "paused": read(Annotation.PAUSE, _truth),
+        "workload": read(Annotation.WORKLOAD, _name),
+        "chief_trains": read(Annotation.CHIEF_TRAINS, _truth),
+        "lr_schedule": read(Annotation.LR_SCHEDULE, _schedule, ignores=True),
+        "loss_metric": read(Annotation.LOSS_METRIC, _text),
+        "metrics_format": read(Annotation.METRICS_FORMAT, _pattern(groups=2)),
+        "checkpoint_format": read(Annotation.CHECKPOINT_FORMAT, _pattern(groups=0)),
+    }
+    options = {name: value for name, value in found.items() if value is not None}
     return ReadOptions(options, tuple(reader.problems), tuple(reader.ignored))
 
 

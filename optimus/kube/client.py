@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -18,7 +18,6 @@ import yaml
 
 from optimus.kube.errors import ErrorKind, KubeError, NotLeading, classify, from_answer
 from optimus.kube.server_clock import ServerClock
-from optimus.kube.user_access import Access, impersonation, user_access
 from optimus.kube.write_guard import Guard, guard_writes
 
 if TYPE_CHECKING:  # half a second of imports: a person's commands do without it
@@ -43,6 +42,16 @@ _FAILURES: Final = (urllib3.exceptions.HTTPError, OSError, ValueError, NotLeadin
 """``ValueError`` is for requests that urllib3 does not send."""
 
 Query = Sequence[tuple[str, str]]
+
+
+class Access(NamedTuple):
+    """The address of the API server, and as whom it is asked."""
+
+    address: str
+    pool: urllib3.PoolManager
+    headers: Callable[[], urllib3.HTTPHeaderDict]
+    """The headers of every request; the token may change."""
+    library: "Callable[[], api.ApiClient]"
 
 
 class TokenFile:
@@ -208,35 +217,26 @@ def connect(
     Raises:
         KubeError: no usable configuration; the sentence says where it was looked for.
     """
-    access = _library_access(kubeconfig, None, service_account, user_agent)
+    access = library_access(kubeconfig, None, user_agent, service_account)
     return Client(access, read_seconds, guard, connect_seconds)
 
 
-def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: str) -> Client:
-    """Connect for a person: ``context`` names one of the kubeconfig's; default: its current one.
-
-    Raises:
-        KubeError: as ``connect``.
-    """
-    known = None
-    if not _is_pod(kubeconfig, context):
-        known = user_access(_path_of_user(kubeconfig), context, user_agent)
-    return Client(known or _library_access(kubeconfig, context, SERVICE_ACCOUNT, user_agent))
-
-
-def _is_pod(kubeconfig: Path | None, context: str | None) -> bool:
+def is_pod(kubeconfig: Path | None, context: str | None) -> bool:
     """The ServiceAccount of the pod that this runs in is used."""
     return not (kubeconfig or context) and "KUBERNETES_SERVICE_HOST" in os.environ
 
 
-def _path_of_user(kubeconfig: Path | None) -> Path:
+def path_of_user(kubeconfig: Path | None) -> Path:
     """The kubeconfig; several joined by colons are no file."""
     usual = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
     return kubeconfig or Path(usual)
 
 
-def _library_access(
-    kubeconfig: Path | None, context: str | None, service_account: Path, user_agent: str
+def library_access(
+    kubeconfig: Path | None,
+    context: str | None,
+    user_agent: str,
+    service_account: Path = SERVICE_ACCOUNT,
 ) -> Access:
     """The access by a configuration that the client library reads, with the plugins that it
     names."""
@@ -251,10 +251,10 @@ def _library_access(
     configuration.retries = False
     user: Mapping[str, Any] = {}
     try:
-        if _is_pod(kubeconfig, context):
+        if is_pod(kubeconfig, context):
             token_file: Path | None = _configure_pod(configuration, service_account)
         else:
-            path = _path_of_user(kubeconfig)
+            path = path_of_user(kubeconfig)
             user = _configure_user(configuration, path, context)
             token_file = _token_file(path, user)
         acting_as = impersonation(user)
@@ -287,6 +287,20 @@ def _library_access(
 
     pool = library.rest_client.pool_manager
     return Access(configuration.host, pool, headers, lambda: library)
+
+
+def impersonation(user: Mapping[str, Any]) -> urllib3.HTTPHeaderDict:
+    """The headers by which a kubeconfig's user acts as another one; one for each group."""
+    headers = urllib3.HTTPHeaderDict()
+    for name, key in (("User", "as"), ("Uid", "as-uid")):
+        if value := user.get(key):
+            headers.add(f"Impersonate-{name}", str(value))
+    for group in user.get("as-groups") or ():
+        headers.add("Impersonate-Group", str(group))
+    for key, values in (user.get("as-user-extra") or {}).items():
+        for value in values:
+            headers.add(f"Impersonate-Extra-{quote(key, safe='')}", str(value))
+    return headers
 
 
 def _configure_pod(configuration: "api.Configuration", service_account: Path) -> Path:

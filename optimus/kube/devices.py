@@ -11,12 +11,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from optimus.kube.client import path_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ApiObject, ClusterScoped, decoder_of
 from optimus.kube.store import T
 
-_GROUP, _VERSION = "resource.k8s.io", "v1"
+_GROUP: Final = "resource.k8s.io"
 _POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 _EVERY: Final = "All"
 _REPELLING: Final = ("NoSchedule", "NoExecute")
@@ -195,19 +194,7 @@ class _SliceSpec(msgspec.Struct, gc=False, rename="camel"):
     devices: list[_StoredDevice] | None = None
 
 
-_slice = decoder_of(ApiObject[_SliceSpec, object], "a resource slice")
-_class = decoder_of(ApiObject[_ClassSpec, object], "a device class")
-_template = decoder_of(ApiObject[_TemplateSpec, object], "a resource claim template")
-_claim = decoder_of(ApiObject[_ClaimSpec, _ClaimStatus], "a resource claim")
-
-
-def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
-    """A slice from the JSON of one ResourceSlice.
-
-    Raises:
-        Malformed: the JSON is no slice.
-    """
-    found = _slice(raw)
+def _slice(found: ApiObject[_SliceSpec, object]) -> ResourceSlice:
     spec = found.spec or _SliceSpec()
     devices = spec.devices or []
     shared = any(each.consumes_counters or each.allow_multiple_allocations for each in devices)
@@ -232,13 +219,7 @@ def _device(driver: str, raw: _StoredDevice) -> Device:
     return Device(raw.name, frozenset(values), tainted)
 
 
-def decode_class(raw: bytes | msgspec.Raw) -> DeviceClass:
-    """A class from the JSON of one DeviceClass.
-
-    Raises:
-        Malformed: the JSON is no class.
-    """
-    found = _class(raw)
+def _class(found: ApiObject[_ClassSpec, object]) -> DeviceClass:
     values, is_exact = set[AttributeValue](), True
     for selector in (found.spec or _ClassSpec()).selectors or ():
         known, whole = read_expression(selector.cel.get("expression", ""))
@@ -247,24 +228,12 @@ def decode_class(raw: bytes | msgspec.Raw) -> DeviceClass:
     return DeviceClass(name=found.metadata.name, values=frozenset(values), is_exact=is_exact)
 
 
-def decode_template(raw: bytes | msgspec.Raw) -> ClaimTemplate:
-    """A template from the JSON of one ResourceClaimTemplate.
-
-    Raises:
-        Malformed: the JSON is no template.
-    """
-    found = _template(raw)
+def _template(found: ApiObject[_TemplateSpec, object]) -> ClaimTemplate:
     metadata, requests = found.metadata, _requests((found.spec or _TemplateSpec()).spec)
     return ClaimTemplate(namespace=metadata.namespace, name=metadata.name, requests=requests)
 
 
-def decode_device_claim(raw: bytes | msgspec.Raw) -> DeviceClaim:
-    """A claim from the JSON of one ResourceClaim.
-
-    Raises:
-        Malformed: the JSON is no claim.
-    """
-    found = _claim(raw)
+def _claim(found: ApiObject[_ClaimSpec, _ClaimStatus]) -> DeviceClaim:
     metadata, status = found.metadata, found.status or _ClaimStatus()
     pod_claim = (metadata.annotations or {}).get(_POD_CLAIM, "")
     owners = [each.uid for each in metadata.owner_references or () if each.kind == "Pod"]
@@ -298,6 +267,14 @@ def _request(raw: _ExactRequest | None, related: bool) -> DeviceRequest:
     ):
         return DeviceRequest("", 0, is_exact=False)
     return DeviceRequest(raw.device_class_name, raw.count, not (raw.selectors or related))
+
+
+decode_slice = decoder_of(ApiObject[_SliceSpec, object], "a resource slice", _slice)
+decode_class = decoder_of(ApiObject[_ClassSpec, object], "a device class", _class)
+decode_template = decoder_of(
+    ApiObject[_TemplateSpec, object], "a resource claim template", _template
+)
+decode_device_claim = decoder_of(ApiObject[_ClaimSpec, _ClaimStatus], "a resource claim", _claim)
 
 
 # --- expressions
@@ -342,9 +319,7 @@ def _literal(text: str) -> str | int | bool:
 
 
 def _watched(plural: str, decoder: Callable[[bytes | msgspec.Raw], T]) -> ListWatch[T]:
-    return ListWatch(
-        plural, path_of(_GROUP, _VERSION, plural), decoder, optional=True, without=_UNCOUNTED
-    )
+    return ListWatch(plural, decoder, _GROUP, optional=True, without=_UNCOUNTED)
 
 
 def watched_slices() -> ListWatch[ResourceSlice]:

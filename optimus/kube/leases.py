@@ -46,7 +46,21 @@ class _LeaseSpec(msgspec.Struct, rename="camel"):
     lease_transitions: int | None = None
 
 
-_lease = decoder_of(ApiObject[_LeaseSpec, object], "a Lease")
+def _lease(raw: ApiObject[_LeaseSpec, object]) -> Lease:
+    spec, metadata = raw.spec or _LeaseSpec(), raw.metadata
+    annotations = metadata.annotations or {}
+    return Lease(
+        spec.holder_identity or "",
+        spec.lease_duration_seconds or 0,
+        spec.lease_transitions,
+        metadata.resource_version,
+        metadata.uid,
+        annotations.get(POLICY_MEMORY, ""),
+        annotations.get(KIND_ORDERS, ""),
+    )
+
+
+_decode_lease = decoder_of(ApiObject[_LeaseSpec, object], "a Lease", _lease)
 
 
 class LeaseStore:
@@ -70,7 +84,11 @@ class LeaseStore:
         return None if is_missing else found
 
     def _read(self) -> Lease:
-        return self._decoded(self._client.get(f"read {self._what}", self._path))
+        body = self._client.get(f"read {self._what}", self._path)
+        try:
+            return _decode_lease(body)
+        except Malformed as error:
+            raise KubeError(ErrorKind.INVALID, f"cannot read {self._what}: {error}") from error
 
     def create(self, holder: str, duration_seconds: float, at: float) -> Written | Refused:
         """Create it for a holder; ``at`` is now, by the wall clock."""
@@ -121,23 +139,6 @@ class LeaseStore:
 
     def _send(self, verb: str, body: dict[str, Any]) -> Written | Refused:
         return written(lambda: self._client.patch(f"{verb} {self._what}", self._path, body))
-
-    def _decoded(self, body: bytes) -> Lease:
-        try:
-            raw = _lease(body)
-        except Malformed as error:
-            raise KubeError(ErrorKind.INVALID, f"cannot read {self._what}: {error}") from error
-        spec, metadata = raw.spec or _LeaseSpec(), raw.metadata
-        annotations = metadata.annotations or {}
-        return Lease(
-            spec.holder_identity or "",
-            spec.lease_duration_seconds or 0,
-            spec.lease_transitions,
-            metadata.resource_version,
-            metadata.uid,
-            annotations.get(POLICY_MEMORY, ""),
-            annotations.get(KIND_ORDERS, ""),
-        )
 
 
 def _spec(holder: str, duration_seconds: float, at: float) -> dict[str, Any]:

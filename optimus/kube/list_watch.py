@@ -9,7 +9,8 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 import urllib3
 
-from optimus.kube.errors import Malformed, Status, decode, from_status
+from optimus.kube.client import path_of
+from optimus.kube.errors import ErrorKind, KubeError, Malformed, Status, decode, from_status
 from optimus.kube.store import T
 
 _LONGEST_LINE: Final = 16 * 2**20
@@ -43,14 +44,20 @@ class ListWatch(Generic[T]):
     """
 
     plural: str
-    path: str
     decode: Callable[[bytes | msgspec.Raw], T]
+    group: str = ""
+    version: str = "v1"
     label_selector: str = ""
     field_selector: str = ""
     optional: bool = False
     without: str = ""
     """The consequence of going on without the right to list it; empty where that right is
     needed."""
+
+    @property
+    def path(self) -> str:
+        """The path of the collection, in every namespace."""
+        return path_of(self.group, self.version, self.plural)
 
     def selectors(self) -> list[tuple[str, str]]:
         """The part of a query that narrows a list or a watch down."""
@@ -131,6 +138,19 @@ def read_pages(
         token = page.metadata.next_page or ""
         if not token:
             return
+
+
+def read_list(
+    source: PageSource, what: str, path: str, query: Sequence[tuple[str, str]] = ()
+) -> list[msgspec.Raw]:
+    """All objects of a list, not decoded yet.
+
+    Raises:
+        KubeError: the API server did not answer with them."""
+    try:
+        return [raw for page in read_pages(source, what, path, query) for raw in page.items or ()]
+    except Malformed as error:
+        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
 
 
 def identity_of(raw: bytes | msgspec.Raw) -> Identity:

@@ -8,6 +8,7 @@ import msgspec
 from optimus.kube.errors import decode
 
 T = TypeVar("T")
+Stored = TypeVar("Stored")
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")
 
@@ -81,8 +82,12 @@ class ClusterScoped(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return ""
 
 
-def decoder_of(kind: type[T], what: str) -> Callable[[bytes | msgspec.Raw], T]:
-    """Decodes the JSON of one object; raises ``Malformed`` where it is not ``what`` it should be,
-    such as "a pod"."""
-    decoder = msgspec.json.Decoder(kind)
-    return lambda raw: decode(decoder, raw, what)
+def decoder_of(
+    stored: type[Stored], what: str, view: Callable[[Stored], T]
+) -> Callable[[bytes | msgspec.Raw], T]:
+    """A function from the JSON of one object to the ``view`` of what is read of it.
+
+    It raises ``Malformed`` where the JSON is not ``what`` it should be, such as "a pod", or states
+    what ``view`` cannot use, such as an amount that is no quantity."""
+    decoder = msgspec.json.Decoder(stored)
+    return lambda raw: view(decode(decoder, raw, what))

@@ -4,7 +4,6 @@ from types import MappingProxyType
 
 import msgspec
 
-from optimus.kube.client import path_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ApiObject, ClusterScoped, decoder_of
 from optimus.kube.quantity import Amount, offered
@@ -36,16 +35,7 @@ class _NodeStatus(msgspec.Struct, gc=False):
     allocatable: dict[str, Amount] | None = None
 
 
-_node = decoder_of(ApiObject[_NodeSpec, _NodeStatus], "a node")
-
-
-def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
-    """A node from the JSON of one v1 Node.
-
-    Raises:
-        Malformed: the JSON is not a node, or states an amount that is not a quantity.
-    """
-    found = _node(raw)
+def _node(found: ApiObject[_NodeSpec, _NodeStatus]) -> ClusterNode:
     metadata, spec, status = (
         found.metadata,
         found.spec or _NodeSpec(),
@@ -64,6 +54,9 @@ def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
     return ClusterNode(name=node.name, node=node, problem=None if node.allocatable else problem)
 
 
+decode_node = decoder_of(ApiObject[_NodeSpec, _NodeStatus], "a node", _node)
+
+
 def watched_nodes(label_selector: str = "") -> ListWatch[ClusterNode]:
     """Nodes with these labels; every node by default."""
-    return ListWatch("nodes", path_of("", "v1", "nodes"), decode_node, label_selector)
+    return ListWatch("nodes", decode_node, label_selector=label_selector)

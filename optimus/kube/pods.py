@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from optimus.jobs import TRAINERS, Counts, Job, JobKey, NodeConstraints, Role
-from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
+from optimus.kube.errors import decode
 from optimus.kube.job_kinds import (
     JOB_KINDS,
     JOBSET,
@@ -245,23 +245,11 @@ class _StoredPod(msgspec.Struct, gc=False):
     status: _PodStatus | None = None
 
 
-_pod = decoder_of(_StoredPod, "a pod")
-_conditions = decoder_of(list[StatusCondition], "a list of conditions")
-
-
-def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
-    """A pod from the JSON of one v1 Pod.
-
-    Raises:
-        Malformed: the JSON is not a pod, or states an amount that is not a quantity.
-    """
-    return _view(_pod(raw))
+_CONDITIONS: Final = msgspec.json.Decoder(list[StatusCondition])
 
 
 def watched_pods(
-    label_selector: str = "",
-    field_selector: str = "",
-    ignored_resources: frozenset[str] = frozenset(),
+    label_selector: str = "", ignored_resources: frozenset[str] = frozenset()
 ) -> ListWatch[Pod]:
     """Pods of every namespace, without the resources that another extender accounts for."""
 
@@ -269,10 +257,10 @@ def watched_pods(
         return decode_pod(raw).without(ignored_resources)
 
     decoder = decode_planned if ignored_resources else decode_pod
-    return ListWatch("pods", path_of("", "v1", "pods"), decoder, label_selector, field_selector)
+    return ListWatch("pods", decoder, label_selector=label_selector)
 
 
-def _view(raw: _StoredPod) -> Pod:
+def _pod(raw: _StoredPod) -> Pod:
     metadata, status = raw.metadata, raw.status or _PodStatus()
     member = _member(metadata)
     owner = _owner(metadata, member)
@@ -313,9 +301,13 @@ def _view(raw: _StoredPod) -> Pod:
     )
 
 
+decode_pod = decoder_of(_StoredPod, "a pod", _pod)
+
+
 def _refused(conditions: msgspec.Raw) -> StatusCondition | None:
     """The condition that says that kube-scheduler has found no node yet."""
-    found = _conditions(conditions) if bytes(conditions) not in (b"", b"null") else ()
+    is_there = bytes(conditions) not in (b"", b"null")
+    found = decode(_CONDITIONS, conditions, "a list of conditions") if is_there else ()
     refusals = (each for each in found if (each.type, each.status) == ("PodScheduled", "False"))
     return next(refusals, None)
 
@@ -515,8 +507,9 @@ def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:
 def why_never_meet(job: Job, pods: Sequence[Pod]) -> str:
     """Why the processes of a job without PSs wait for one another for ever: some of its pods were
     made for other counts than the rest. Empty where none was, or where it is about to stop."""
-    made_for = other_gang(pods, job.counts)
-    if made_for is None or job.kind != PYTORCHJOB.name or job.suspended:
+    stays = job.kind != PYTORCHJOB.name or job.suspended
+    made_for = None if stays else other_gang(pods, job.counts)
+    if made_for is None:
         return ""
     return (
         f"its replicas were changed from {made_for} to {job.counts} while it ran: its old and its"

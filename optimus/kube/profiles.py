@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from optimus.jobs import Counts
-from optimus.kube.client import Client, path_of
+from optimus.kube.client import Client
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, VERSION, Phase
 from optimus.kube.custom_resource import CustomResource
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
@@ -203,16 +203,7 @@ class _ProfileSpec(msgspec.Struct, rename="camel"):
     job_ref: JobRef
 
 
-_profile = decoder_of(ApiObject[_ProfileSpec, ProfileStatus], f"a {PROFILE_KIND}")
-
-
-def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
-    """A profile from its JSON.
-
-    Raises:
-        Malformed: the JSON is no profile of this version.
-    """
-    decoded = _profile(raw)
+def _profile(decoded: ApiObject[_ProfileSpec, ProfileStatus]) -> TrainingProfile:
     metadata = decoded.metadata
     if decoded.spec is None:
         raise Malformed(f"not a {PROFILE_KIND}: it has no spec")
@@ -227,9 +218,12 @@ def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
     )
 
 
+decode_profile = decoder_of(ApiObject[_ProfileSpec, ProfileStatus], f"a {PROFILE_KIND}", _profile)
+
+
 def watched_profiles() -> ListWatch[TrainingProfile]:
     """Profiles of every namespace, for a ``Reflector``; without their CRD there are none."""
-    return ListWatch(PROFILES, path_of(GROUP, VERSION, PROFILES), decode_profile, optional=True)
+    return ListWatch(PROFILES, decode_profile, GROUP, VERSION, optional=True)
 
 
 class ProfileWriter:

@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from optimus.kube.client import path_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ApiObject, ClusterScoped, ObjectMetadata, decoder_of
 from optimus.kube.quantity import Amount, requested
@@ -57,10 +56,6 @@ class _RawClass(msgspec.Struct, rename="camel"):
     global_default: bool | None = None
 
 
-_quota = decoder_of(ApiObject[_QuotaSpec, _QuotaStatus], "a ResourceQuota")
-_class = decoder_of(_RawClass, "a PriorityClass")
-
-
 def quota_amounts(written: Mapping[str, Amount]) -> tuple[tuple[str, ...], Resources]:
     """The names that are limited, and the amounts, CPU in millicores; of two names for one thing
     the smaller amount counts.
@@ -89,13 +84,7 @@ def _name(written: str) -> str | None:
     return written if is_of_pods else None
 
 
-def decode_quota(raw: bytes | msgspec.Raw) -> ResourceQuota:
-    """A ResourceQuota from its JSON.
-
-    Raises:
-        Malformed: the JSON is no such object, or an amount no quantity.
-    """
-    quota = _quota(raw)
+def _quota(quota: ApiObject[_QuotaSpec, _QuotaStatus]) -> ResourceQuota:
     spec = quota.spec or _QuotaSpec()
     is_plain = not (spec.scopes or spec.scope_selector)
     limited, hard = quota_amounts((spec.hard if is_plain else None) or {})
@@ -109,25 +98,23 @@ def decode_quota(raw: bytes | msgspec.Raw) -> ResourceQuota:
     )
 
 
-def decode_priority_class(raw: bytes | msgspec.Raw) -> PriorityClass:
-    """A PriorityClass from its JSON.
-
-    Raises:
-        Malformed: the JSON is no such object.
-    """
-    found = _class(raw)
+def _class(found: _RawClass) -> PriorityClass:
     is_default = bool(found.global_default)
     return PriorityClass(name=found.metadata.name, value=found.value, is_default=is_default)
 
 
+decode_quota = decoder_of(ApiObject[_QuotaSpec, _QuotaStatus], "a ResourceQuota", _quota)
+decode_priority_class = decoder_of(_RawClass, "a PriorityClass", _class)
+
+
 def watched_quotas() -> ListWatch[ResourceQuota]:
     """ResourceQuotas of every namespace."""
-    path, without = path_of("", "v1", "resourcequotas"), "quotas are not respected"
-    return ListWatch("resourcequotas", path, decode_quota, optional=True, without=without)
+    without = "quotas are not respected"
+    return ListWatch("resourcequotas", decode_quota, optional=True, without=without)
 
 
 def watched_priority_classes() -> ListWatch[PriorityClass]:
     """All PriorityClasses."""
-    path = path_of("scheduling.k8s.io", "v1", "priorityclasses")
-    without = "the priority of a job is known from its pods alone"
-    return ListWatch("priorityclasses", path, decode_priority_class, optional=True, without=without)
+    without, group = "the priority of a job is known from its pods alone", "scheduling.k8s.io"
+    decoder = decode_priority_class
+    return ListWatch("priorityclasses", decoder, group, optional=True, without=without)

@@ -18,7 +18,6 @@ from typing import Any, Final, Generic, Self
 import msgspec
 import urllib3
 
-from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, classify
 from optimus.kube.list_watch import (
     ListSource,
@@ -33,6 +32,41 @@ from optimus.kube.store import Changes, Key, ObjectStore, Observer, T
 _LOG = logging.getLogger(__name__)
 _ENOUGH_FAILURES: Final = 4
 """Failures in a row (about 10 s) after which everything is listed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffConfig:
+    """Waits double from ``first_seconds`` to ``cap_seconds``, jittered down by up to half."""
+
+    first_seconds: float = 1.0
+    cap_seconds: float = 30.0
+
+
+class Backoff:
+    """Counts failures in a row; not safe to share between threads."""
+
+    def __init__(self, rule: BackoffConfig, random: Random) -> None:
+        self._rule = rule
+        self._random = random
+        self._failures = 0
+
+    @property
+    def failures(self) -> int:
+        """The number of failures in a row."""
+        return self._failures
+
+    def after_failure(self, at_least_seconds: float = 0.0) -> float:
+        """Seconds to wait now; ``at_least_seconds`` is the server's own Retry-After."""
+        # 2**40 first waits are beyond any cap; the limit keeps the power from growing for ever.
+        wait = min(
+            self._rule.cap_seconds, self._rule.first_seconds * 2.0 ** min(self._failures, 40)
+        )
+        self._failures += 1
+        return max(at_least_seconds, wait * self._random.uniform(0.5, 1.0))
+
+    def reset(self) -> None:
+        """Start over after a success."""
+        self._failures = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +172,10 @@ class Reflector(Generic[T]):
         return math.inf if self._failed_at is None else self._clock() - self._failed_at
 
     @property
-    def silent_seconds(self) -> float | None:
-        """Seconds since the last answer, or since ``start``; ``None`` before that."""
+    def silent_seconds(self) -> float:
+        """Seconds since the last answer, or since ``start``; 0 before that."""
         last = self._last_contact
-        return None if last is None else self._clock() - last
+        return 0.0 if last is None else self._clock() - last
 
     @property
     def last_contact(self) -> float | None:

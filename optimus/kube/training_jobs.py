@@ -5,9 +5,9 @@ object may lack ``replicas`` or say ``worker`` for ``Worker``; both are read her
 casing is kept for writing back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -24,7 +24,6 @@ from optimus.jobs import (
 )
 from optimus.kube.annotations import (
     AnnotationProblem,
-    JobOptions,
     ReadOptions,
     asks_for_management,
     read_options,
@@ -63,13 +62,6 @@ from optimus.kube.podspec import Template, shows_annotation
 from optimus.kube.suspension import SuspensionMark, read_suspension
 from optimus.kube.times import created_at
 
-_COPIED: Final = tuple(
-    each.name
-    for each in fields(JobOptions)
-    if each.name not in ("mode", "at_target", "chief_trains")
-)
-"""The options that a job takes as they are."""
-
 _LONGEST_COMMAND: Final = 2000
 """Maximum length of a command that is kept: some carry a whole script."""
 _LONGEST_REASON: Final = 1000
@@ -86,8 +78,7 @@ class TrainingJob:
     why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing,
     ``ignored`` values without which the job is managed all the same.
     ``replica_keys`` holds each role's key as stored, ``templates`` what admission looks at.
-    ``suspended_by`` is the interval that
-    suspended the job, if it was this software, ``suspension`` all that its mark says.
+    ``suspension`` is the mark of this software, if it has suspended the job.
     ``not_suspendable`` says why this software may not suspend it. ``started_at`` is the
     operator's ``startTime``, in seconds since the epoch, which each resume resets.
     ``active_deadline_seconds`` counts from there, ``backoff_limit`` and ``max_restarts`` the
@@ -114,7 +105,6 @@ class TrainingJob:
     replica_keys: Mapping[Role, str] = field(default_factory=dict)
     templates: Mapping[Role, Template] = field(default_factory=dict)
     suspended: bool = False
-    suspended_by: str | None = None
     suspension: SuspensionMark | None = None
     not_suspendable: str | None = None
     conditions: frozenset[str] = frozenset()
@@ -137,6 +127,18 @@ class TrainingJob:
         object.__setattr__(self, "key", JobKey(self.namespace, self.name))
         is_over = self.outcome is not None or self.deleted
         object.__setattr__(self, "active", None if is_over else self.job)
+
+    @property
+    def suspended_by(self) -> str | None:
+        """The rescale or pause by which this software has suspended it."""
+        return None if self.suspension is None else self.suspension.id
+
+    @property
+    def awaits_resume(self) -> bool:
+        """This software has suspended it, and is to resume it."""
+        mark = self.suspension
+        is_final = mark is None or (mark.pause is not None and mark.pause.is_final)
+        return self.suspended and not is_final
 
     @property
     def submitted_kind(self) -> str:
@@ -207,11 +209,13 @@ def _is_of_train_job(stored: StoredJob[StoredSpec]) -> bool:
 
 def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[TrainingJob]:
     """Jobs of one kind in every namespace; a cluster may lack the kind."""
-    path, plural = jobs_path(kind), JOB_KINDS[kind].plural
+    known = JOB_KINDS[kind]
     # Rights that are older than this software do not name JobSets. That must not stop the others.
     without = _WITHOUT_JOBSETS if kind == JOBSET.name else ""
     decoder = partial(decode_job, kind, config=config)
-    return ListWatch(plural, path, decoder, optional=True, without=without)
+    return ListWatch(
+        known.plural, decoder, known.group, known.version, optional=True, without=without
+    )
 
 
 def jobs_path(kind: str, namespace: str | None = None) -> str:
@@ -260,7 +264,6 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         },
         templates=templates,
         suspended=bool(policy.suspend),
-        suspended_by=None if suspension is None else suspension.id,
         suspension=suspension,
         not_suspendable=why_not_suspendable(raw, config),
         conditions=frozenset(conditions),
@@ -291,12 +294,14 @@ def _job(
     kind: str,
     raw: StoredJob[StoredSpec],
     roles: Mapping[Role, StoredRole],
-    options: JobOptions,
+    annotated: Mapping[str, Any],
 ) -> Job:
     ps, worker = roles.get(Role.PS), roles.get(Role.WORKER)
     # Without PSs, workers exchange their gradients in each step.
-    said = options.mode or mode_of(worker) or (None if ps else TrainingMode.SYNC)
-    mode = said or TrainingMode.ASYNC
+    options = dict(annotated)
+    said = options.pop("mode", None) or mode_of(worker) or (None if ps else TrainingMode.SYNC)
+    chief_trains = options.pop("chief_trains", False) or ps is None
+    at_target = options.pop("at_target", None) or _at_target_of(roles)
     job = Job(
         key=JobKey(raw.metadata.namespace, raw.metadata.name),
         uid=raw.metadata.uid,
@@ -306,15 +311,15 @@ def _job(
         ps=ps.spec if ps else ReplicaSpec(),
         worker=worker.spec if worker else ReplicaSpec(),
         fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
-        mode=mode,
+        mode=said or TrainingMode.ASYNC,
         mode_is_assumed=said is None,
-        chief_trains=options.chief_trains or ps is None,
+        chief_trains=chief_trains,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         preempted_for=_preempting_job(raw.metadata.annotations or {}),
         image=_image_of(worker),
         command=command_of(worker)[:_LONGEST_COMMAND],
-        at_target=options.at_target or _at_target_of(roles),
-        **{name: getattr(options, name) for name in _COPIED},
+        at_target=at_target,
+        **options,
     )
     bounds = _elastic_bounds(job, raw.spec, worker)
     return replace(job, bounds=bounds) if kind == PYTORCHJOB.name else job

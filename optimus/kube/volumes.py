@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import msgspec
 
 from optimus.jobs import Requirement
-from optimus.kube.client import path_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ApiObject, ClusterScoped, ObjectMetadata, decoder_of
 from optimus.kube.podspec import (
@@ -123,19 +122,7 @@ class _StoredClass(msgspec.Struct, gc=False, rename="camel"):
     allowed_topologies: list[_TopologyTerm] | None = None
 
 
-_claim = decoder_of(ApiObject[_ClaimSpec, _Phase], "a persistent volume claim")
-_volume = decoder_of(ApiObject[_VolumeSpec, _Phase], "a persistent volume")
-_class = decoder_of(_StoredClass, "a storage class")
-_namespace = decoder_of(ApiObject[object, object], "a namespace")
-
-
-def decode_claim(raw: bytes | msgspec.Raw) -> VolumeClaim:
-    """A claim from the JSON of one v1 PersistentVolumeClaim.
-
-    Raises:
-        Malformed: the JSON is no claim, or states an amount that is no quantity.
-    """
-    found = _claim(raw)
+def _claim(found: ApiObject[_ClaimSpec, _Phase]) -> VolumeClaim:
     metadata, spec = found.metadata, found.spec or _ClaimSpec()
     return VolumeClaim(
         namespace=metadata.namespace,
@@ -152,13 +139,7 @@ def decode_claim(raw: bytes | msgspec.Raw) -> VolumeClaim:
     )
 
 
-def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
-    """A volume from the JSON of one v1 PersistentVolume.
-
-    Raises:
-        Malformed: the JSON is no volume, or states an amount that is no quantity.
-    """
-    found = _volume(raw)
+def _volume(found: ApiObject[_VolumeSpec, _Phase]) -> Volume:
     spec = found.spec or _VolumeSpec()
     reference = spec.claim_ref
     required = spec.node_affinity.required if spec.node_affinity else None
@@ -176,13 +157,7 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
     )
 
 
-def decode_storage_class(raw: bytes | msgspec.Raw) -> StorageClass:
-    """A storage class from the JSON of one storage.k8s.io/v1 StorageClass.
-
-    Raises:
-        Malformed: the JSON is no storage class.
-    """
-    found = _class(raw)
+def _class(found: _StoredClass) -> StorageClass:
     return StorageClass(
         name=found.metadata.name,
         provisioner=found.provisioner,
@@ -197,37 +172,34 @@ def decode_storage_class(raw: bytes | msgspec.Raw) -> StorageClass:
     )
 
 
-def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
-    """A namespace from the JSON of one v1 Namespace.
+def _namespace(found: ApiObject[object, object]) -> Namespace:
+    return Namespace(name=found.metadata.name, labels=_sorted(found.metadata.labels))
 
-    Raises:
-        Malformed: the JSON is no namespace.
-    """
-    metadata = _namespace(raw).metadata
-    return Namespace(name=metadata.name, labels=_sorted(metadata.labels))
+
+decode_claim = decoder_of(ApiObject[_ClaimSpec, _Phase], "a persistent volume claim", _claim)
+decode_volume = decoder_of(ApiObject[_VolumeSpec, _Phase], "a persistent volume", _volume)
+decode_storage_class = decoder_of(_StoredClass, "a storage class", _class)
+decode_namespace = decoder_of(ApiObject[object, object], "a namespace", _namespace)
 
 
 def watched_claims() -> ListWatch[VolumeClaim]:
     """Persistent volume claims of every namespace."""
-    return ListWatch(
-        "persistentvolumeclaims", path_of("", "v1", "persistentvolumeclaims"), decode_claim
-    )
+    return ListWatch("persistentvolumeclaims", decode_claim)
 
 
 def watched_volumes() -> ListWatch[Volume]:
     """Every persistent volume."""
-    return ListWatch("persistentvolumes", path_of("", "v1", "persistentvolumes"), decode_volume)
+    return ListWatch("persistentvolumes", decode_volume)
 
 
 def watched_storage_classes() -> ListWatch[StorageClass]:
     """Every storage class."""
-    path = path_of("storage.k8s.io", "v1", "storageclasses")
-    return ListWatch("storageclasses", path, decode_storage_class, optional=True)
+    return ListWatch("storageclasses", decode_storage_class, "storage.k8s.io", optional=True)
 
 
 def watched_namespaces() -> ListWatch[Namespace]:
     """Every namespace."""
-    return ListWatch("namespaces", path_of("", "v1", "namespaces"), decode_namespace)
+    return ListWatch("namespaces", decode_namespace)
 
 
 def _sorted(labels: Mapping[str, str] | None) -> Labels:

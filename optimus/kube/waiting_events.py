@@ -1,14 +1,15 @@
-"""The extender's Events on jobs that wait for nodes: a sentence for people, and its values.
+"""Events as they are read, and the extender's on jobs that wait for nodes: a sentence for people,
+and its values.
 
 The values are an annotation on the Event. The autoscaler copies the sentence to profiles, and the
 page shows the values."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from optimus.kube.client import path_of
 from optimus.kube.contract import EXTENDER_COMPONENT, WAIT_ANNOTATION, WAITING_EVENT
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.events import LONGEST_MESSAGE
@@ -70,6 +71,24 @@ class WaitingEvent(msgspec.Struct, frozen=True, kw_only=True):
     """RFC 3339."""
 
 
+@dataclass(frozen=True, slots=True)
+class EventFacts:
+    """One Event on the job or on one of its pods."""
+
+    about: str
+    type: str
+    reason: str
+    message: str
+    last_at: str
+    """RFC 3339; empty where it is not known."""
+
+    count: int = 1
+    component: str = ""
+    about_uid: str = ""
+    wait: Wait | None = None
+    """It is set for the extender's Event on a job that waits for nodes."""
+
+
 class _EventMetadata(msgspec.Struct):
     namespace: str = ""
     name: str = ""
@@ -85,16 +104,12 @@ class _EventSource(msgspec.Struct):
     component: str = ""
 
 
-class EventSeries(msgspec.Struct, rename="camel"):
-    """The number of times and the last time of an Event that was written in the newer form."""
-
+class _EventSeries(msgspec.Struct, rename="camel"):
     count: int = 1
     last_observed_time: str | None = None
 
 
-class StoredEvent(msgspec.Struct, rename="camel"):
-    """An Event as the API server stores it."""
-
+class _StoredEvent(msgspec.Struct, rename="camel"):
     involved_object: _EventSubject
     metadata: _EventMetadata = msgspec.field(default_factory=_EventMetadata)
     type: str = ""
@@ -105,21 +120,16 @@ class StoredEvent(msgspec.Struct, rename="camel"):
     event_time: str | None = None
     reporting_component: str = ""
     source: _EventSource = msgspec.field(default_factory=_EventSource)
-    series: EventSeries | None = None
+    series: _EventSeries | None = None
+    """It is there in an Event of the newer form."""
 
 
-stored_event = decoder_of(StoredEvent, "an Event")
 _WAITS: Final = msgspec.json.Decoder(Wait)
 _LONGEST_ANNOTATION: Final = 4096
 """Characters; the extender names a few jobs, each in less than 200."""
 
 
-def decode_waiting_event(raw: bytes | msgspec.Raw) -> WaitingEvent:
-    """An Event from its JSON.
-
-    Raises:
-        Malformed: the JSON is no Event."""
-    event = stored_event(raw)
+def _waiting(event: _StoredEvent) -> WaitingEvent:
     return WaitingEvent(
         namespace=event.metadata.namespace,
         name=event.metadata.name,
@@ -127,6 +137,26 @@ def decode_waiting_event(raw: bytes | msgspec.Raw) -> WaitingEvent:
         wait=read_wait((event.metadata.annotations or {}).get(WAIT_ANNOTATION), event.message),
         last_at=event.last_timestamp or "",
     )
+
+
+def _facts(event: _StoredEvent) -> EventFacts:
+    series = event.series or _EventSeries()
+    annotation = (event.metadata.annotations or {}).get(WAIT_ANNOTATION)
+    return EventFacts(
+        event.involved_object.name,
+        event.type,
+        event.reason,
+        event.message,
+        series.last_observed_time or event.last_timestamp or event.event_time or "",
+        event.count or series.count,
+        event.reporting_component or event.source.component,
+        event.involved_object.uid,
+        None if annotation is None else read_wait(annotation, event.message),
+    )
+
+
+decode_waiting_event = decoder_of(_StoredEvent, "an Event", _waiting)
+decode_event = decoder_of(_StoredEvent, "an Event", _facts)
 
 
 def read_wait(annotation: str | None, message: str) -> Wait:
@@ -142,5 +172,4 @@ def read_wait(annotation: str | None, message: str) -> Wait:
 def watched_waiting_events() -> ListWatch[WaitingEvent]:
     """These Events of every namespace; no others are sent."""
     selector = f"reason={WAITING_EVENT},source={EXTENDER_COMPONENT}"
-    path = path_of("", "v1", "events")
-    return ListWatch("events", path, decode_waiting_event, field_selector=selector)
+    return ListWatch("events", decode_waiting_event, field_selector=selector)

@@ -11,7 +11,7 @@ from statistics import median
 import msgspec
 
 from optimus.jobs import ConvergenceThreshold, Counts, Goal, TargetLoss
-from optimus.kube.client import Client, path_of
+from optimus.kube.client import Client
 from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILE_KIND, WORKLOAD_PROFILES
 from optimus.kube.custom_resource import CustomResource
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
@@ -88,16 +88,8 @@ class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
         return at - self.newest_at >= KEPT_SECONDS
 
 
-_profile = decoder_of(ApiObject[object, WorkloadStatus], f"a {WORKLOAD_PROFILE_KIND}")
-
-
-def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
-    """A profile from its JSON; a run that cannot be used, as it was edited by hand, is left out.
-
-    Raises:
-        Malformed: the JSON is no profile of this version.
-    """
-    decoded = _profile(raw)
+def _profile(decoded: ApiObject[object, WorkloadStatus]) -> WorkloadProfile:
+    """The profile; a run that cannot be used, as it was edited by hand, is left out."""
     metadata, status = decoded.metadata, decoded.status or WorkloadStatus()
     runs = (_run_from(each) for each in status.runs[-MOST_RUNS:])
     return WorkloadProfile(
@@ -110,10 +102,14 @@ def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
     )
 
 
+decode_workload_profile = decoder_of(
+    ApiObject[object, WorkloadStatus], f"a {WORKLOAD_PROFILE_KIND}", _profile
+)
+
+
 def watched_workload_profiles() -> ListWatch[WorkloadProfile]:
     """The profiles of every namespace, for a ``Reflector``; without their CRD there are none."""
-    path = path_of(GROUP, VERSION, WORKLOAD_PROFILES)
-    return ListWatch(WORKLOAD_PROFILES, path, decode_workload_profile, optional=True)
+    return ListWatch(WORKLOAD_PROFILES, decode_workload_profile, GROUP, VERSION, optional=True)
 
 
 def _run_from(stored: StoredRun) -> EarlierRun | None:

@@ -68,6 +68,9 @@ class SimulatedJob:
     """Of the whole job; with one worker, where each sync worker has a batch of its own."""
     most_epochs: int
     """It ends after so many epochs even if its goal is not met."""
+    goal_at: float | None = None
+    """The part of the run that its log declares after which its goal is met, above 0 and at most 1;
+    ``None``: its log declares no end."""
     speed_noise: float = 0.0
     """Relative standard deviation of the measured speed, drawn once from a start to the next."""
     loss_noise: float = 0.0

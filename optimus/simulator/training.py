@@ -25,7 +25,13 @@ from optimus.models.goals import has_converged
 from optimus.models.speed.curve import mixed_kind
 from optimus.progress.log import MAX_LOSSES, MAX_SAMPLES
 from optimus.progress.state import thin_losses
-from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
+from optimus.progress.types import (
+    NOTHING_DECLARED,
+    Declared,
+    LossPoint,
+    SpeedSample,
+    TrainingProgress,
+)
 from optimus.simulator.jobs import Checkpoints, SimulatedJob, Straggling
 from optimus.simulator.streams import Purpose, lognormal_factor, stream
 
@@ -140,6 +146,9 @@ class Training:
         self._epochs_per_second = 0.0
         self._quiet_until = -math.inf
         self._shown: TrainingProgress | None = None
+        self._declared = NOTHING_DECLARED
+        if truth.goal_at is not None:
+            self._declared = Declared(epochs=math.ceil(self.end_epochs / truth.goal_at))
         self._shown_losses: tuple[int, tuple[LossPoint, ...]] = 0, ()
         self._points = [
             LossPoint(loss, float(k), round(k * truth.steps_per_epoch), truth.steps_per_epoch)
@@ -260,6 +269,7 @@ class Training:
             checkpoint_step=None if self.saved.at is None else round(self.saved.steps),
             checkpoint_at=self.saved.at,
             checkpoint_since=self.saved.at,
+            declared=self._declared,
         )
 
     def add_sample(self, sample: SpeedSample) -> None:

@@ -48,6 +48,10 @@ _BURSTINESS: Final = 1.2
 _AUTOCORRELATION: Final = 0.5
 _LEAST_THRESHOLD, _MOST_THRESHOLD = 0.01, 0.05
 _MOST_EPOCHS: Final = 100
+_DECLARE: Final = 0.9
+"""The part of the jobs whose logs declare an end: of 130 published logs with a loss 128 do."""
+_EARLIEST_GOAL: Final = 0.4
+"""Goals lie evenly from this part of the declared run to its end."""
 _APART: Final = (Counts(1, 0), Counts(0, 1))
 
 EPOCH_SECONDS: Final = 180.0
@@ -213,6 +217,7 @@ def _build_job(
         speed=speed,
         loss=kind.loss,
         steps_per_epoch=steps,
+        goal_at=_goal_at(seed),
         most_epochs=_MOST_EPOCHS,
         speed_noise=SPEED_NOISE,
         loss_noise=LOSS_NOISE,
@@ -247,6 +252,11 @@ def scaled_down_steps(training: TrainingStep, examples: int, batch: int) -> floa
 
 def _of_family(simulated: SimulatedJob, family: int) -> SimulatedJob:
     return replace(simulated, job=replace(simulated.job, workload=f"family-{family + 1}"))
+
+
+def _goal_at(seed: int) -> float | None:
+    declares, at = np.random.default_rng((seed, 1)).random(2)
+    return float(_EARLIEST_GOAL + (1 - _EARLIEST_GOAL) * at) if declares < _DECLARE else None
 
 
 def _epoch_seconds(config: WorkloadConfig, seed: int) -> float:

@@ -510,6 +510,18 @@ class StepTimeCurve:
         between = np.tensordot(self.weights, (each / mean - 1) ** 2, 1)
         return np.asarray(within), np.asarray(between)
 
+    def covariances(self, ps: Vector, workers: Vector) -> tuple[Matrix, Matrix]:
+        """The same between several pairs of counts, (pairs, pairs) each."""
+        information, scale = self._information()
+        columns = self.terms.columns(ps, workers)
+        each = np.einsum("snk,sk->sn", columns, self.coefficients)
+        mean = self.weights @ each
+        inverse = np.linalg.inv(information + _RIDGE * np.eye(columns.shape[-1]))
+        rows = columns / mean[:, np.newaxis] / scale[:, np.newaxis]
+        within = np.einsum("s,sni,sij,smj->nm", self.weights, rows, inverse, rows, optimize=True)
+        off = each / mean - 1
+        return np.asarray(within), np.asarray(np.einsum("s,sn,sm->nm", self.weights, off, off))
+
     def _information(self) -> tuple[Matrix, Matrix]:
         """X'WX of the entries' rows relative to their times, (shapes, terms, terms), with columns
         divided by the second, (shapes, terms). Few forecasts are asked for their variance."""

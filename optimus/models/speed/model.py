@@ -139,8 +139,19 @@ class Deviation:
         log_counts = _log_counts(ps, workers)
         near = _kernel(log_counts, self.log_counts)
         known = np.einsum("...i,ij,...j->...", near, self.precision, near, optimize=True)
+        return np.asarray(np.maximum(1 - known, 0.0) * self._growth(log_counts) ** 2)
+
+    def covariance(self, ps: ArrayLike, workers: ArrayLike) -> Matrix:
+        """The same between several pairs of counts, of shape (pairs, pairs)."""
+        log_counts = _log_counts(ps, workers)
+        near, growth = _kernel(log_counts, self.log_counts), self._growth(log_counts)
+        unknown = _kernel(log_counts, log_counts)
+        unknown = unknown - near @ self.precision @ near.T
+        return np.asarray(unknown * np.outer(growth, growth))
+
+    def _growth(self, log_counts: Matrix) -> NDArray[np.float64]:
         apart = np.linalg.norm(log_counts[..., np.newaxis, :] - self.log_counts, axis=-1)
-        return np.asarray(np.maximum(1 - known, 0.0) * (1 + apart.min(axis=-1)) ** 2)
+        return np.asarray(1 + apart.min(axis=-1))
 
 
 def _log_counts(*counts: ArrayLike) -> Matrix:
@@ -242,6 +253,16 @@ class SpeedModel:
         within, between = self.curve.variances(ps, workers)
         variance = self.error**2 * (within + self.deviation.variance(ps, workers)) + between
         return np.asarray(np.sqrt(variance), dtype=np.float64)
+
+    def ratio_uncertainty(self, now: Counts, then: Counts) -> float:
+        """The relative standard deviation of the ratio of the speeds at two pairs of counts.
+
+        What is wrong at both, as the scale or the law, cancels."""
+        ps, workers = np.array([now, then], dtype=np.float64).T
+        within, between = self.curve.covariances(ps, workers)
+        covariance = self.error**2 * (within + self.deviation.covariance(ps, workers)) + between
+        contrast = np.array([1.0, -1.0])
+        return math.sqrt(max(contrast @ covariance @ contrast, 0.0))
 
     def anchored(self, counts: Counts, steps_per_second: float, servers: float = 0) -> "SpeedModel":
         """The same function, multiplied so that it gives this speed at these counts on so many

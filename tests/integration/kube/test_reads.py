@@ -81,8 +81,3 @@ def test_a_log_is_read_in_bounds_from_the_training_container(
         "sinceTime": "2026-01-01T00:00:00.250000Z",
         "tailLines": "5000",
     }
-
-
-def test_a_log_that_is_not_there_is_a_value(httpserver: HTTPServer, client: Client) -> None:
-    Recorder(httpserver, "/api/v1/namespaces/ns/pods/j-ps-0/log", [refusal(400)])
-    assert isinstance(LogReader(client).read(pod()), Refused)

@@ -11,11 +11,10 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from optimus.kube.backoff import BackoffConfig
 from optimus.kube.client import Client
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.pods import Pod, decode_pod, watched_pods
-from optimus.kube.reflector import Reflector, ReflectorConfig
+from optimus.kube.reflector import BackoffConfig, Reflector, ReflectorConfig
 from tests.cases import cases
 
 pytestmark = pytest.mark.integration
@@ -227,7 +226,7 @@ def test_a_kind_that_the_server_does_not_know_is_empty_until_it_does(
     script: Script, reflect: Reflect
 ) -> None:
     script.lists = [Response("{}", status=404), Response("{}", status=404), page(pod("a", "1"))]
-    reflector = reflect(ListWatch("pods", "/api/v1/pods", decode_pod, optional=True))
+    reflector = reflect(ListWatch("pods", decode_pod, optional=True))
     assert reflector.wait_synced(WAIT_SECONDS)
     until(reflector, lambda: names(reflector) == {"a"})
 
@@ -243,7 +242,8 @@ def test_an_observer_that_fails_does_not_stop_the_copy(script: Script, reflect: 
 
 
 def test_selectors_are_sent(script: Script, reflect: Reflect) -> None:
-    reflector = reflect(watched_pods("a=b", "spec.nodeName=n"))
+    chosen = ListWatch("pods", decode_pod, label_selector="a=b", field_selector="spec.nodeName=n")
+    reflector = reflect(chosen)
     until(reflector, lambda: len(script.watched()) == 1)
     assert {(query["labelSelector"], query["fieldSelector"]) for query in script.seen} == {
         ("a=b", "spec.nodeName=n")
@@ -288,7 +288,7 @@ def test_a_copy_ages_while_its_watch_is_silent(client: Client, script: Script) -
     script.watches = [lambda _: Response(pieces())]
     config = ReflectorConfig(clock=lambda: now[0])
     reflector = Reflector(client, watched_pods(), config=config, random=Random(1))
-    assert (reflector.silent_seconds, reflector.last_contact) == (None, None)
+    assert (reflector.silent_seconds, reflector.last_contact) == (0.0, None)
     reflector.start()
     until(reflector, lambda: reflector._response is not None)
     assert (reflector.silent_seconds, reflector.last_contact) == (0.0, 50.0)

@@ -10,7 +10,7 @@ from werkzeug import Request, Response
 
 from localcluster.kubeconfig import write_kubeconfig
 from optimus.kube.client import Client, connect
-from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.errors import ErrorKind
 from optimus.kube.leases import LeaseStore
 from optimus.kube.results import Refused
 from optimus.kube.writer import JobWriter
@@ -86,15 +86,6 @@ def test_a_write_is_not_sent_once_the_guard_refuses(
     assert isinstance(outcome, Refused)
     assert outcome.kind is ErrorKind.NOT_LEADING
     assert outcome.sentence == "did not suspend TFJob ns/j: it ran out"
-    assert seen == []
-
-
-def test_a_raw_patch_is_guarded_as_well(
-    guarded: Client, guard: Answers, seen: list[Request]
-) -> None:
-    guard.answers = ["it ran out"]
-    with pytest.raises(KubeError, match="did not patch x: it ran out"):
-        guarded.patch("patch x", "/x", b"{}")
     assert seen == []
 
 

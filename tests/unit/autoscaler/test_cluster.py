@@ -4,7 +4,6 @@ import json
 from random import Random
 from typing import Any, cast
 
-import msgspec
 import pytest
 
 from autoscaler.cluster import Caches, NodeList, Observation, PodIndex, waits_of
@@ -104,47 +103,6 @@ def test_an_event_of_any_length_is_cut_to_that_of_our_own() -> None:
     assert len(event("u", "m" * 1_000_000, "").wait.text) == LONGEST_MESSAGE
     names = [{"job": "j" * 100, "keepsNodes": 1}] * 100
     assert event("u", "a", "", values=json.dumps({"ahead": names})).wait == Wait(text="a")
-
-
-class Counted(str):
-    """An instant; how often two were compared is counted."""
-
-    compared = 0
-
-    def __lt__(self, other: str) -> bool:
-        Counted.compared += 1
-        return super().__lt__(other)
-
-
-def test_events_of_no_job_of_their_namespace_are_not_compared() -> None:
-    job = read(job_json())
-    forged = [
-        msgspec.structs.replace(event("v", "m", ""), last_at=Counted(number), job_uid=uid)
-        for number, uid in enumerate(["w", "x"] * 500)
-    ]
-    assert waits_of(forged, {job.uid: job}) == {}
-    assert Counted.compared == 0
-
-
-def test_a_job_has_the_lowest_priority_of_its_pods() -> None:
-    job = read(job_json())
-    pods = [
-        Pod(
-            uid=f"p{at}",
-            namespace="ns",
-            name=f"p{at}",
-            created_at=0.0,
-            owner=Owner("TFJob", job.name, job.uid),
-            resources=Resources(cpu=1),
-            constraints=NodeConstraints(),
-            priority=priority,
-            leaving=leaving,
-        )
-        for at, (priority, leaving) in enumerate([(9, False), (7, False), (1, True)])
-    ]
-    (shown,) = observed([job], pods).snapshot.jobs
-    (without,) = observed([job], []).snapshot.jobs
-    assert (shown.priority, without.priority) == (7, 0)
 
 
 def test_events_are_not_waited_for() -> None:

@@ -6,7 +6,6 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from optimus.jobs import Counts, Role
@@ -95,13 +94,6 @@ def test_a_rescale_of_an_unknown_purpose_is_one_of_an_interval(
     assert pack_rescale(record).purpose == expected
 
 
-def test_fields_keep_the_names_that_stored_profiles_have() -> None:
-    record = {"rescales": 2, "waited_in_vain": True, "whole": ["uid"], "setbacks": []}
-    state = b64encode(zlib.compress(msgspec.json.encode({"deeds": record}))).decode()
-    expected = JobRecord(rescales=2, checkpoint_missed=True, gang_uids=("uid",))
-    assert unpack(state, "ns/j", 0.0).record == expected
-
-
 def test_no_restored_instant_lies_in_the_future() -> None:
     record = unpack(pack(SAVED), "ns/j", 40.0).record
     assert (record.measured_at, record.replacements) == (40.0, (30.0, 40.0))
@@ -123,11 +115,6 @@ def test_no_restored_instant_lies_in_the_future() -> None:
 def test_an_unreadable_state_is_dropped(packed: str, caplog: pytest.LogCaptureFixture) -> None:
     assert unpack(packed, "ns/j", 0.0) == SavedState()
     assert "ns/j: saved state cannot be decoded" in caplog.text
-
-
-def test_a_job_without_a_profile_has_no_saved_state(caplog: pytest.LogCaptureFixture) -> None:
-    assert unpack(None, "ns/j", 0.0) == SavedState()
-    assert not caplog.text
 
 
 @cases(

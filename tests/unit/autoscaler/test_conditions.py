@@ -35,12 +35,6 @@ def forecast(*, met: bool) -> Forecast:
     return Forecast(NoWorkLeft(), 12.4, goal_met=met, progress_fraction=1.0 if met else 0.4)
 
 
-def test_every_type_is_shown_once_in_one_order() -> None:
-    conditions = status_of(a_state(), START_AT).conditions
-    assert [each.type for each in conditions] == list(ConditionType)
-    assert {each.last_transition_time for each in conditions} == {format_second(START_AT)}
-
-
 @cases(
     ("found", "status", "reason"),
     {

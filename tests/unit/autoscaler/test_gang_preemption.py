@@ -361,6 +361,6 @@ def test_what_paused_jobs_leave_is_not_for_others_to_grow_into() -> None:
     assert made.preempted() == {"fixed"}
     controller = made.harness.controller
     states, observation = controller.managed.states, made.cluster.observe(made.cluster.at)
-    free = controller._decider.headroom(states, observation)
-    found = free.counts_found(made.state("low"), Counts(1, 5), made.cluster.at)
+    asked = made.state("low"), Counts(1, 5), made.cluster.at
+    found = controller._decider.counts_found(states, observation, *asked)
     assert found.counts == Counts(1, 3)

@@ -29,19 +29,6 @@ def test_a_job_that_loses_its_goal_in_the_middle_of_a_rescale_is_resumed(
         assert harness.status("a").phase is Phase.LEFT_ALONE
 
 
-def test_a_typo_in_the_middle_of_a_rescale_leaves_the_record_as_it_is(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    harness.run_till(lambda: job.suspended)
-    job.annotate(target_loss="low")
-    harness.controller.tick()
-    assert harness.status("a").phase is not Phase.LEFT_ALONE
-    harness.run(30)
-    assert harness.status("a").phase is Phase.LEFT_ALONE
-    assert not job.suspended
-
-
 def test_a_profile_in_another_namespace_that_names_the_job_is_ignored(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:

@@ -1,7 +1,6 @@
 """Who leads, when it stops, and what it may not send: a fake Lease and a fake clock."""
 
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import pytest
 from hypothesis import given
@@ -9,19 +8,14 @@ from hypothesis import strategies as st
 
 from autoscaler.leadership import (
     Election,
-    ElectionConfig,
     Fence,
     Leadership,
     LeadershipState,
-    OnlyInstance,
     readiness_text,
-    suspend_aware_clock,
 )
 from optimus.kube.leases import Lease
 from tests.harness.leases import MemoryStore, check_store
 from tests.unit.properties import examples
-
-CONFIG: Final = ElectionConfig()
 
 
 @dataclass
@@ -167,19 +161,6 @@ def test_an_instance_that_nobody_could_follow_goes_on_after_an_outage(
     assert leader.state() is LeadershipState.LEADER
 
 
-def test_of_two_that_come_back_from_an_outage_one_leads(time: Time, store: MemoryStore) -> None:
-    leader, standby = pair(time, store)
-    store.silent = True
-    run(time, 60.0, leader, standby)
-    store.silent = False
-    run(time, 30.0, standby, leader)
-    states = {leader.state(), standby.state()}
-    assert states in (
-        {LeadershipState.LEADER, LeadershipState.STANDBY},
-        {LeadershipState.LOST, LeadershipState.LEADER},
-    )
-
-
 def test_a_renewal_is_valid_from_before_it_was_sent(time: Time, store: MemoryStore) -> None:
     class Slow(MemoryStore):
         """Answers 5 s after a renewal was sent."""
@@ -290,17 +271,10 @@ def test_the_fake_lease_does_what_api_servers_do() -> None:
     check_store(MemoryStore())
 
 
-def test_the_clock_of_the_fence_runs_on() -> None:
-    before = suspend_aware_clock()
-    assert suspend_aware_clock() >= before
-    assert "does not lead" in (Fence().why_not() or "")
-
-
 def test_a_thread_renews_until_it_is_stopped_and_then_releases() -> None:
     store = MemoryStore()
     fence = Fence()
-    config = ElectionConfig(1.0)
-    leadership = Leadership(Election(store, "one", fence, config=config))
+    leadership = Leadership(Election(store, "one", fence, duration_seconds=1.0))
     leadership.start()
     assert leadership.wait(180.0) is LeadershipState.LEADER
     assert readiness_text(leadership) == "ok: leader"
@@ -318,12 +292,6 @@ def test_what_readyz_says_of_a_standby_and_of_the_only_one() -> None:
     election = Election(store, "one", Fence())
     election.step()
     assert readiness_text(Leadership(election)) == "ok: standby; two leads"
-    only = OnlyInstance()
+    only = Leadership()
     assert readiness_text(only) == "ok: leader"
     assert only.wait(1.0) is LeadershipState.LEADER
-
-
-def test_with_the_usual_durations_another_one_leads_within_15_seconds() -> None:
-    """The Lease runs out, and is looked at once more before and after that."""
-    usual = ElectionConfig()
-    assert usual.duration_seconds + 2 * usual.retry_seconds <= 15.0

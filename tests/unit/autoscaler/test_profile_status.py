@@ -5,9 +5,8 @@ import json
 import msgspec
 
 from autoscaler.cluster import Observation
-from autoscaler.jobs.state import BlockReason, TrackedJob
+from autoscaler.jobs.state import TrackedJob
 from autoscaler.profile.status import _status_of, status_of
-from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, goal_text
 from optimus.kube.pods import decode_pod
 from optimus.kube.waiting_events import Wait
 from optimus.models.forecast import Forecast, NoWorkLeft
@@ -16,18 +15,6 @@ from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, pod_of, tf_job
-
-
-@cases(
-    ("goal", "text"),
-    {
-        "a target": (TargetLoss(0.3), "loss <= 0.3"),
-        "a threshold is a percentage": (ConvergenceThreshold(0.02), "falls < 2 %"),
-        "no goal": (None, ""),
-    },
-)
-def test_a_goal_is_shown_briefly(goal: Goal | None, text: str) -> None:
-    assert goal_text(goal) == text
 
 
 @cases(
@@ -96,16 +83,6 @@ def test_what_is_kept_from_tick_to_tick_is_what_would_be_rebuilt() -> None:
     assert len(phases) >= 4
     # Most ticks bring a line of some log; in the others the status is the same object.
     assert len({id(each) for each in shown}) < len(shown)
-
-
-def test_without_news_a_status_is_not_made_again() -> None:
-    seen = tf_job("a", 1, 2, target_loss="0.3").decoded()
-    assert seen.active is not None
-    state = TrackedJob.first_seen(seen, seen.active, None, START_AT)
-    first = status_of(state, START_AT)
-    assert status_of(state, START_AT + 2) is first
-    state.block(BlockReason.PAUSED, "paused by its user: optimus.dl/pause")
-    assert status_of(state, START_AT + 2) is not first
 
 
 def test_the_reason_of_a_job_that_is_held_says_until_when() -> None:

@@ -74,21 +74,6 @@ def test_one_event_for_each_recommendation(cluster: FakeCluster) -> None:
     assert all(one != other for one, other in pairwise(counts))
 
 
-def test_a_dry_run_has_forecasts_too(cluster: FakeCluster) -> None:
-    harness = ControllerHarness(
-        cluster, dry_run=True, timing=replace(TIMING, holds=Holds(recommend=True))
-    )
-    job = submit(cluster)
-    writes = cluster.writes
-    harness.run(120)
-    (state,) = harness.controller.managed
-    assert state.decision is not None
-    assert state.decision.recommended is not None
-    assert state.decision.recommended.seconds_then is not None
-    assert unchanged(job)
-    assert cluster.writes == writes
-
-
 def test_when_it_is_managed_again_it_is_changed(cluster: FakeCluster) -> None:
     harness = ControllerHarness(cluster)
     job = submit(cluster, manage="recommend", rescale="any")

@@ -8,13 +8,8 @@ import pytest
 from autoscaler.settings import Settings, fairness_of, parse
 from extender import settings as extender_settings
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
-from optimus.policies import POLICIES
 from optimus.runtime.settings import SettingsError, flag_fields
 from tests.cases import cases
-
-
-def test_defaults_are_those_of_the_dataclass() -> None:
-    assert parse([], {}) == Settings()
 
 
 def test_a_flag_wins_over_the_environment() -> None:
@@ -62,20 +57,6 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
 def test_a_wrong_value_gets_expected(arguments: list[str], sentence: str) -> None:
     with pytest.raises(SettingsError, match=sentence):
         parse(arguments, {})
-
-
-@pytest.mark.parametrize(
-    "selector",
-    [
-        "",
-        "optimus.dl/pool=training",
-        "a=b,c=d",
-        "gpu=",
-        "kubernetes.io/os=linux,node-role.kubernetes.io/w_1=",
-    ],
-)
-def test_a_selector_by_equality_is_taken(selector: str) -> None:
-    assert parse(["--node-selector", selector], {}).node_selector == selector
 
 
 @cases(
@@ -140,11 +121,6 @@ def test_a_placement_rule_that_does_not_exist_is_refused() -> None:
     assert parse(["--policy", "drf"], {"OPTIMUS_PLACEMENT": "pack"}).placement == "pack"
     with pytest.raises(SettingsError, match=r"--placement 'even'.*pack, spread or theorem1"):
         parse(["--placement", "even"], {})
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_each_policy_is_run(policy: str) -> None:
-    assert parse(["--policy", policy], {}).policy == policy
 
 
 # --- the file

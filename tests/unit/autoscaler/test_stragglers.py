@@ -184,19 +184,6 @@ def test_a_job_that_does_not_fit_without_the_node_stays(
     assert "n1" not in cluster.nodes_of("a")
 
 
-def test_nodes_that_are_avoided_already_are_no_room() -> None:
-    cluster = NodesCluster(names=("n0", "n1", "n2"))
-    harness = ControllerHarness(cluster, stragglers=CONFIG)
-    cluster.submit(job())
-    harness.run(2)
-    state, observation = harness.state(), cluster.observe(cluster.at)
-    managed, replacer = harness.controller.managed.states, replacer_of(harness)
-    assert replacer._why_no_room(managed, state, _JobStragglers(SLOW), observation) == ""
-    state.record = dataclasses.replace(state.record, avoided=(Avoided("n2", cluster.at + 1),))
-    why = replacer._why_no_room(managed, state, _JobStragglers(SLOW), observation)
-    assert why == "it does not fit without n1, n2"
-
-
 def test_room_that_is_kept_for_a_rescale_of_another_job_is_not_used() -> None:
     cluster = NodesCluster(names=("n0", "n1", "n2"))
     harness = ControllerHarness(cluster, stragglers=CONFIG)
@@ -346,19 +333,6 @@ def test_a_job_that_cannot_be_placed_gets_its_old_nodes_back(
     assert harness.status("a").avoided_nodes == ()
     assert harness.state().record.placement_failures == ()
     assert fake.counts == Counts(1, 3)
-
-
-def test_nothing_begins_on_caches_that_are_silent(
-    cluster: NodesCluster, harness: ControllerHarness
-) -> None:
-    fake = cluster.submit(job())
-    harness.run(3)
-    cluster.silent_seconds = 1_000.0
-    harness.run_till(lambda: gauge(harness))
-    harness.run(20)
-    assert (fake.runs, fake.suspended, harness.status("a").rescale) == (1, False, None)
-    cluster.silent_seconds = 0.0
-    harness.run_till(lambda: fake.runs == 2)
 
 
 @cases(

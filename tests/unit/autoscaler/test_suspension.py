@@ -18,7 +18,7 @@ from optimus.rescale.purpose import RescalePurpose
 from tests.cases import cases
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, tf_job
-from tests.unit.rescale.test_executor import EverythingFits
+from tests.unit.rescale.test_executor import everything_fits
 
 
 def moving(rescale: str) -> tuple[FakeCluster, TrackedJob]:
@@ -51,7 +51,7 @@ def is_suspended_after_advance(cluster: FakeCluster, state: TrackedJob, reads: R
     recorder = ProfileRecorder(cluster, events, spacing_seconds=0)
     access = RescaleAccess(cluster, cluster, recorder, events, reads)
     executor = Rescales(access, RescaleConfig(fresh_seconds=30))
-    executor.advance(state, cluster.observe(cluster.at), EverythingFits(), cluster.at)
+    executor.advance(state, cluster.observe(cluster.at), everything_fits, cluster.at)
     return cluster.jobs["a"].suspended
 
 

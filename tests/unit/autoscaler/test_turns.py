@@ -209,18 +209,6 @@ def test_jobs_are_held_to_the_kind_of_nodes_that_they_are_granted() -> None:
     assert {kind for each in by_kind.values() for kind in each} == {"fast", "slow"}
 
 
-def test_paused_jobs_are_resumed_where_the_policy_takes_no_turns_any_more(
-    cluster: FakeCluster,
-) -> None:
-    harness = taking_turns(cluster)
-    jobs = submit(cluster, *NAMES)
-    harness.run_until("a", Phase.WAITING_FOR_ITS_TURN)
-    other = taking_turns(cluster, Holds(), policy="optimus", instance="two")
-    other.run(200)
-    assert not any(job.suspended for job in jobs)
-    assert all(cluster.profiles[name].status.node_kind is None for name in NAMES)
-
-
 def test_a_job_that_waits_is_told_its_share_what_it_has_received_and_its_turn(
     cluster: FakeCluster,
 ) -> None:

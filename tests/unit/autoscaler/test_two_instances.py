@@ -92,34 +92,6 @@ def test_a_profile_that_the_watch_has_not_shown_yet_is_not_overwritten_unread(
     assert job.counts == target.target
 
 
-def test_a_late_write_of_the_former_leader_meets_a_conflict(cluster: FakeCluster) -> None:
-    job = submitted(cluster)
-    first = ControllerHarness(cluster, instance="one")
-    first.run_till(lambda: job.suspended)
-    held = first.state()
-    assert held.profile.stored is not None
-    ControllerHarness(cluster, instance="two").run(4)
-    outcome = cluster.write_status(held.profile.stored, cluster.profiles["a"].status)
-    assert str(outcome) == "the profile has changed"
-    assert str(cluster.resize_and_resume(held.training_job, job.counts)) == "the job has changed"
-
-
-def test_a_state_from_an_older_copy_of_its_own_is_rebuilt(cluster: FakeCluster) -> None:
-    job = submitted(cluster)
-    harness = ControllerHarness(cluster, instance="one")
-    harness.run_till(lambda: job.suspended)
-    cluster.seen_profiles = dict(cluster.profiles)
-    harness.run_until("a", "Profiling")
-    runs, stored = job.runs, cluster.profiles["a"].status
-    harness.restart()
-    harness.run(2)
-    cluster.seen_profiles = None
-    assert job.runs == runs
-    saved = unpack(stored.state, "a", cluster.at)
-    known = harness.state().record.profiled
-    assert known[: len(saved.record.profiled)] == saved.record.profiled
-
-
 def test_labels_that_a_user_changes_do_not_hold_up_the_profile(cluster: FakeCluster) -> None:
     submitted(cluster)
     harness = ControllerHarness(cluster, instance="one")

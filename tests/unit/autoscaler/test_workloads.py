@@ -123,19 +123,6 @@ def test_a_profile_to_which_nothing_is_added_is_deleted_after_thirty_days() -> N
     assert not cluster.workloads.objects
 
 
-def test_a_deletion_that_is_refused_is_tried_again_each_minute() -> None:
-    cluster = FakeCluster()
-    harness = harness_after_a_run(cluster)
-    cluster.at += KEPT_SECONDS
-    cluster.workloads.refuse = ErrorKind.FORBIDDEN
-    before = cluster.workloads.calls
-    harness.run(200)
-    assert 3 <= cluster.workloads.calls - before <= 4
-    cluster.workloads.refuse = None
-    harness.run(61)
-    assert not cluster.workloads.objects
-
-
 def test_another_namespace_learns_nothing() -> None:
     cluster = FakeCluster()
     harness = harness_after_a_run(cluster)
@@ -159,16 +146,6 @@ def test_what_cannot_be_written_is_said_once_and_costs_nothing_else(
     said = [each for each in caplog.messages if "workload team/resnet" in each]
     assert len(said) == 1
     assert "is not kept for later ones" in said[0]
-
-
-def test_it_is_written_once_the_api_server_lets_it() -> None:
-    cluster = FakeCluster()
-    cluster.workloads.refuse = ErrorKind.TRANSIENT
-    harness = harness_after_a_run(cluster)
-    assert not cluster.workloads.objects
-    cluster.workloads.refuse = None
-    harness.run(61)
-    assert [run.uid for run in cluster.workloads.all()[KEY].runs] == ["uid-first"]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,18 @@ def test_steps_follow_the_tables() -> None:
     assert _CIFAR.most_workers(4096) == WHOLE
 
 
+def test_a_job_is_predicted_from_those_of_its_workload_that_have_ended() -> None:
+    ended, new = _job("ended", 8), _job("new", 2)
+    for workers in (2, 4, 8):
+        seconds = _CIFAR.step_seconds(4096, packed(workers))
+        ended.seen[workers, len(packed(workers))] = seconds
+    assert new.speed("alone").steps_per_second(0, 2) == pytest.approx(1.0, rel=0.01)
+    new.earlier = (ended.as_earlier(),)
+    true = _CIFAR.speed(4096).steps_per_second(0, 4)
+    assert new.speed("fitted").steps_per_second(0, 4) == pytest.approx(true, rel=0.05)
+    assert (new.most("fitted"), new.most("alone")) == (16, 16)
+
+
 def test_untouched_jobs_wait_in_their_order_and_small_ones_fill_in() -> None:
     jobs = [_job("first", 40), _job("second", 40), _job("third", 24)]
     counts = untouched(jobs)
@@ -72,7 +84,7 @@ def test_every_job_of_a_workload_ends_under_each_rule(tmp_path: Path) -> None:
     few.write_text("\n".join(lines[:13]))
     before, makespan = run(TABLES, "true", 8.0, (few, "untouched"))
     assert list(before) == [each.name for each in read_jobs(TABLES, few)]
-    for speeds in ("true", "fitted"):
+    for speeds in ("true", "fitted", "alone"):
         times, _ = run(TABLES, speeds, 8.0, (few, "first-root"))
         assert times.keys() == before.keys()
         found = outcome(times, makespan, before)

@@ -8,9 +8,9 @@ import pytest
 
 from optimus.cli import advise
 from optimus.cli.command import INCOMPLETE, Answer
+from optimus.cli.job_facts import JobReader
 from optimus.cli.observed_jobs import NO_METRICS, lines_of_each, observe_jobs
 from optimus.cli.status import by_log, in_full
-from optimus.kube.job_facts import JobReader
 from optimus.kube.job_kinds import TRAINER_GROUP
 from optimus.kube.times import format_instant
 from tests.cases import cases

@@ -11,8 +11,8 @@ import yaml
 from optimus.cli.cluster_doctor import CHECKS, Finding, Installation, answer_of, findings
 from optimus.cli.command import INCOMPLETE
 from optimus.cli.main import main
+from optimus.cli.rights import Right
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.rights import Right
 from tests.cases import cases
 from tests.unit.cli.fake_api import FakeApi
 from tests.unit.docs.pages import ROOT

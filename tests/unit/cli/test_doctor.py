@@ -96,9 +96,9 @@ def test_for_a_log_without_a_loss_a_metric_is_suggested_as_the_goal(
     assert f'optimus.dl/target: "{goal}"' in text
     assert status == 0
     read = read_options({"optimus.dl/target": goal})
-    assert isinstance(read.options.goal, TargetMetric)
+    assert isinstance(read.options["goal"], TargetMetric)
     progress = read_progress(log.read_text().splitlines(), None)
-    assert not isinstance(as_losses(read.options.goal, progress.metrics), NotReady)
+    assert not isinstance(as_losses(read.options["goal"], progress.metrics), NotReady)
 
 
 def test_a_value_of_unknown_direction_is_no_goal(doctor: Doctor) -> None:
@@ -120,9 +120,9 @@ def test_a_user_is_asked_which_way_a_nameless_value_improves(doctor: Doctor) -> 
             'or "', 'or optimus.dl/target: "'
         )
         read = read_options({"optimus.dl/target": f"val{sign}0.4"})
-        assert isinstance(read.options.goal, TargetMetric)
+        assert isinstance(read.options["goal"], TargetMetric)
         progress = read_progress(log.read_text().splitlines(), None)
-        found = as_losses(read.options.goal, progress.metrics)
+        found = as_losses(read.options["goal"], progress.metrics)
         assert not isinstance(found, NotReady)
         assert (found.series.name, found.is_met) == ("val", True)
         assert (found.losses[0].loss > found.losses[-1].loss) is met

@@ -12,15 +12,15 @@ from optimus.cli import job_forecast, status, what_if
 from optimus.cli.assumptions import Assumed
 from optimus.cli.cluster import sentence_of
 from optimus.cli.command import INCOMPLETE, Answer, BadInput
+from optimus.cli.job_facts import JobReader
+from optimus.cli.job_list import list_jobs
 from optimus.cli.job_view import view_of
 from optimus.cli.main import main
 from optimus.cli.snapshot_reader import cluster_or_reason
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.job_facts import JobReader
 from optimus.kube.job_kinds import ANY_KIND
-from optimus.kube.job_list import list_jobs
 from optimus.kube.stored_settings import ClusterSettings
 from tests.cases import cases
 from tests.harness.jobsets import jobset_json, train_steps

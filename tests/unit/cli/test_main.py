@@ -267,8 +267,8 @@ def test_jobs_are_shown_without_numerical_libraries_or_the_clients_where_nothing
     program = """
 from optimus.cli import status, why
 from optimus.kube import client
-from optimus.kube.job_facts import JobReader
-from optimus.kube.job_list import list_jobs
+from optimus.cli.job_facts import JobReader
+from optimus.cli.job_list import list_jobs
 from tests.unit.cli.fake_api import FakeApi, profile, stored_state
 api = FakeApi(profiles=[profile(state=stored_state(), remainingSeconds=9)])
 for name in [each for each in sys.modules if each.startswith(("numpy", "scipy", "optimus.l"))]:
@@ -283,7 +283,7 @@ status.in_full(JobReader(api).read("ns", "j"))
 def test_a_job_with_a_forecast_is_shown_by_its_profile_without_a_fit() -> None:
     program = """
 from optimus.cli import status
-from optimus.kube.job_facts import JobReader
+from optimus.cli.job_facts import JobReader
 from tests.unit.cli.fake_api import FakeApi, profile, stored_state
 api = FakeApi(profiles=[profile(state=stored_state(), remainingSeconds=9)])
 for name in [each for each in sys.modules if each.startswith(("scipy", "optimus.models.fo"))]:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from optimus.cli.job_facts import JobReader
+from optimus.cli.kubeconfig import namespace_of
 from optimus.cli.main import main
 from optimus.cli.why import Explanation, explain, gang_of
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.job_facts import JobReader, namespace_of
 from optimus.kube.job_kinds import TRAINER_GROUP
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.waiting_events import Wait

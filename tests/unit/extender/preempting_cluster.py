@@ -104,18 +104,14 @@ class PreemptingCluster:
         job = self.jobs[name]
         assert job.job is not None
         paused = replace(job.job, suspended=True, preempted_for=decided.job)
-        self._set_job(
-            replace(job, suspended=True, suspended_by=mark.id, suspension=mark, job=paused)
-        )
+        self._set_job(replace(job, suspended=True, suspension=mark, job=paused))
 
     def resume(self, name: str) -> None:
         """Resume a job."""
         job = self.jobs[name]
         assert job.job is not None
         resumed = replace(job.job, suspended=False, preempted_for="")
-        self._set_job(
-            replace(job, suspended=False, suspended_by=None, suspension=None, job=resumed)
-        )
+        self._set_job(replace(job, suspended=False, suspension=None, job=resumed))
 
     def _set_profile(self, name: str, status: ProfileStatus) -> None:
         before = self.profiles.get(name)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from optimus.jobs import Role
 from optimus.kube.admission import Priorities, quotas_of
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.quotas import (
@@ -132,10 +131,6 @@ def test_every_resource_of_a_pod_is_charged() -> None:
 def test_of_two_names_for_one_thing_the_smaller_counts() -> None:
     found = quota({"cpu": "4", "requests.cpu": "3"})
     assert (found.limited, found.hard) == (("requests.cpu",), Resources({"requests.cpu": 3000}))
-
-
-def test_a_template_is_shared_by_all_jobs_that_have_it() -> None:
-    assert training_job().templates[Role.PS] is training_job().templates[Role.WORKER]
 
 
 @pytest.mark.parametrize(

@@ -49,11 +49,6 @@ def test_a_kubeconfig_that_cannot_be_used_is_a_sentence(text: str | None, tmp_pa
     assert raised.value.kind is ErrorKind.INVALID
 
 
-def test_without_any_configuration_the_sentence_says_where_it_was_looked_for() -> None:
-    with pytest.raises(KubeError, match="the pod's ServiceAccount or the user's kubeconfig"):
-        connect(user_agent="test")
-
-
 @pytest.fixture
 def in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")

@@ -3,11 +3,8 @@
 import json
 
 from optimus.kube.devices import (
-    AllocatedDevice,
     AttributeValue,
     DeviceRequest,
-    decode_class,
-    decode_device_claim,
     decode_slice,
     decode_template,
     read_expression,
@@ -52,27 +49,6 @@ def test_expressions_that_demand_values_are_read(
     found, whole = read_expression(text)
     assert set(found) == values
     assert whole == is_whole
-
-
-def test_a_class_has_the_values_of_all_its_selectors() -> None:
-    selectors = [{"cel": {"expression": OF_DRIVER}}, {"cel": {"expression": "true"}}]
-    raw = {"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}
-    found = decode_class(json.dumps(raw).encode())
-    assert (set(found.values), found.is_exact) == ({DRIVER}, False)
-
-
-def test_a_slice_has_the_devices_of_one_node() -> None:
-    devices = [
-        {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "other/n": {"int": 2}}},
-        {"name": "gpu-1", "taints": [{"key": "sick", "effect": "NoSchedule"}]},
-    ]
-    pool = {"name": "node-1", "generation": 3, "resourceSliceCount": 2}
-    spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node-1", "devices": devices}
-    found = decode_slice(json.dumps({"metadata": {"name": "s"}, "spec": spec}).encode())
-    assert (found.pool, found.generation, found.slices) == (("gpu.example.com", "node-1"), 3, 2)
-    assert (found.node, found.is_countable) == ("node-1", True)
-    assert found.devices[0].values == {DRIVER, TYPE, AttributeValue("other/n", 2)}
-    assert [each.is_tainted for each in found.devices] == [False, True]
 
 
 @cases(
@@ -120,24 +96,3 @@ def test_devices_that_are_to_be_alike_are_not_any_devices() -> None:
     devices = {"requests": [{"name": "r", "exactly": GPU}], "constraints": [{}]}
     raw = {"metadata": {"name": "t"}, "spec": {"spec": {"devices": devices}}}
     assert decode_template(json.dumps(raw).encode()).requests == (DeviceRequest("gpu", 1, False),)
-
-
-def test_a_claim_of_a_pod_that_has_got_devices() -> None:
-    results = [
-        {"request": "r", "driver": "d", "pool": "p", "device": "a"},
-        {"request": "s", "driver": "d", "pool": "p", "device": "b", "adminAccess": True},
-    ]
-    raw = {
-        "metadata": {
-            "name": "c",
-            "namespace": "ns",
-            "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
-            "ownerReferences": [{"kind": "Pod", "uid": "u"}],
-        },
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": GPU}]}},
-        "status": {"allocation": {"devices": {"results": results}}},
-    }
-    found = decode_device_claim(json.dumps(raw).encode())
-    assert (found.pod_uid, found.pod_claim) == ("u", "gpu")
-    assert found.allocated == (AllocatedDevice(("d", "p"), "a"),)
-    assert found.requests == (DeviceRequest("gpu", 1),)

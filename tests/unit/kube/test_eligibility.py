@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from optimus.kube.eligibility import EligibilityConfig
 from tests.unit.kube.job_json import job_json, read, replica
 
 
@@ -62,21 +61,6 @@ def test_a_job_without_annotations_has_no_reason_to_be_left_alone(change: str) -
     found = read(raw)
     assert found.left_alone is None
     assert found.job is not None
-
-
-def test_a_newer_operator_copes_with_a_lifetime_after_the_end() -> None:
-    assert (
-        read(changed("ttl"), config=EligibilityConfig(operator_version=(1, 8, 1))).left_alone
-        is None
-    )
-
-
-def test_another_scheduler_may_be_the_one() -> None:
-    found = read(
-        job_json(target_loss="1"), config=EligibilityConfig(scheduler_name="default-scheduler")
-    )
-    assert found.left_alone is not None
-    assert '"schedulerName: default-scheduler"' in found.left_alone
 
 
 def test_a_reason_does_not_quote_a_field_of_any_length() -> None:

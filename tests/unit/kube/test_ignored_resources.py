@@ -10,7 +10,6 @@ from optimus.kube.training_jobs import watched_training_jobs
 from optimus.resources import Resources
 from optimus.runtime.settings import names_in, not_resources
 from tests.cases import cases
-from tests.unit.extender.fake_cluster import FakeCluster
 
 IGNORED = frozenset({"nvidia.com/gpumem", "nvidia.com/gpucores"})
 CONTAINER = {
@@ -44,16 +43,6 @@ def test_a_job_is_planned_without_them_and_quotas_count_them() -> None:
     assert found.job is not None
     assert {*found.job.worker.resources} == {*found.job.ps.resources} == {"nvidia.com/gpu", "pods"}
     assert "gpumem" in str(found.templates)
-
-
-def test_the_gang_that_waited_for_ever_is_placed() -> None:
-    cluster = FakeCluster({"n1": 8000, "n2": 8000})
-    asked = Resources({"cpu": 1, "pods": 1, "nvidia.com/gpumem": 3000})
-    names = cluster.job("hami", 1, 2, resources=asked)
-    assert not cluster.ask(names[0], ["n1", "n2"]).kept
-    cluster.delete(*names)
-    names = cluster.job("left-out", 1, 2, resources=asked.without(IGNORED))
-    assert all(cluster.ask(name, ["n1", "n2"]).kept for name in names)
 
 
 @cases(

@@ -162,12 +162,6 @@ def test_a_second_of_which_a_part_was_passed_over_is_known() -> None:
     assert read.skipped
 
 
-def test_a_second_read_that_fails_is_reported() -> None:
-    agent = Agent(*(LogLine(AT, "a row of a matrix") for n in range(100)))
-    agent.fails_after = 1
-    assert isinstance(agent.reader().read(POD, since=AT), Refused)
-
-
 def test_an_agent_that_is_silent_is_not_waited_for_as_long_as_the_api_server() -> None:
     agent = Agent()
     agent.reader().read(POD)

@@ -30,11 +30,6 @@ def spread(**fields: object) -> list[dict[str, object]]:
     return [{**common, "labelSelector": SELECTOR, **fields}]
 
 
-def test_most_pods_have_no_such_rules() -> None:
-    pod = decoded({"containers": [container(ports=[{"containerPort": 80}])]})
-    assert (pod.rules, pod.beyond_plan, pod.gates) == (None, False, ())
-
-
 @cases(
     ("spec", "ports"),
     {
@@ -158,12 +153,6 @@ def test_claims_by_name_and_those_made_for_the_pod() -> None:
 )
 def test_what_only_kube_scheduler_can_answer(spec: dict[str, Any]) -> None:
     assert with_spec(**spec).beyond_plan
-
-
-def test_scheduling_gates() -> None:
-    assert with_spec(schedulingGates=[{"name": "example.com/quota"}]).gates == (
-        "example.com/quota",
-    )
 
 
 def test_labels_are_in_order_and_shared_rules_are_one_object() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from optimus.jobs import NodeConstraints, Requirement, Role, Toleration
 from optimus.kube.errors import Malformed
-from optimus.kube.pods import ContainerState, Owner, Pod, decode_pod
+from optimus.kube.pods import ContainerState, Pod, decode_pod
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
 from tests.cases import cases
@@ -227,20 +227,6 @@ def test_constraints_are_kept() -> None:
     )
 
 
-def test_the_priority_that_admission_resolved_is_read() -> None:
-    spec = {"containers": [container()], "priorityClassName": "high", "priority": 1000}
-    assert decoded(spec).priority == 1000
-    assert decoded({"containers": [container()]}).priority == 0
-
-
-def test_what_else_its_priority_class_says_is_read() -> None:
-    spec = {"containers": [container()], "priorityClassName": "batch", "preemptionPolicy": "Never"}
-    assert (decoded(spec).priority_class, decoded(spec).may_preempt) == ("batch", False)
-    other = decoded(spec | {"preemptionPolicy": "PreemptLowerPriority"})
-    without = decoded({"containers": [container()]})
-    assert (other.may_preempt, without.may_preempt, without.priority_class) == (True, True, "")
-
-
 def test_a_bound_pod_takes_room_until_it_has_ended() -> None:
     spec = {"containers": [container("1")], "nodeName": "n1"}
     resources = Resources(cpu=1000, pods=1)
@@ -250,13 +236,6 @@ def test_a_bound_pod_takes_room_until_it_has_ended() -> None:
     assert not leaving.running
     assert decoded(spec, {"phase": "Succeeded"}).bound() is None
     assert decoded({"containers": [container("1")]}).bound() is None
-
-
-def test_status_fields_are_read() -> None:
-    status = {"phase": "Running", "nominatedNodeName": ""}
-    pod = decoded(status=status, creationTimestamp="2026-01-01T00:00:00Z", ownerReferences=[OWNER])
-    assert (pod.created_at, pod.nominated_node, pod.running) == (1767225600.0, None, True)
-    assert (pod.owner, str(pod.job_key)) == (Owner("TFJob", "j", "u"), "ns/j")
 
 
 @pytest.mark.parametrize(
@@ -304,12 +283,6 @@ some_pod = st.fixed_dictionaries(
 def test_any_json_is_a_pod_or_refused(value: object) -> None:
     with suppress(Malformed):
         assert isinstance(decode_pod(json.dumps(value).encode()), Pod)
-
-
-@given(st.binary(max_size=64))
-def test_any_bytes_are_refused(value: bytes) -> None:
-    with pytest.raises(Malformed):
-        decode_pod(value)
 
 
 STARTED = "2026-01-01T00:00:10Z"

@@ -33,7 +33,3 @@ def test_what_is_written_is_read() -> None:
 )
 def test_another_form_says_nothing(text: str) -> None:
     assert read_preemption(text) is None
-
-
-def test_a_mark_with_another_reason_names_no_gang() -> None:
-    assert SuspensionMark(DECIDED.text, "one", PauseReason.POLICY).preemption is None

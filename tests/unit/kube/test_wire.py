@@ -1,26 +1,22 @@
 """Errors, watch lines, back-off, the store and logs: the small parts that carry bytes."""
 
-import json
-import threading
 from random import Random
 
 import msgspec
 import pytest
-import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import (
     LONGEST_WAIT_SECONDS,
     ErrorKind,
     KubeError,
     Malformed,
-    classify,
     from_answer,
 )
 from optimus.kube.list_watch import decode_event, decode_page
 from optimus.kube.logs import parse_log
+from optimus.kube.reflector import Backoff, BackoffConfig
 from optimus.kube.store import Changes, Key, ObjectStore
 from optimus.progress.types import LogLine
 from tests.cases import cases
@@ -62,21 +58,6 @@ def test_a_wait_is_bounded(text: str, seconds: float | None) -> None:
     assert from_answer("try", 429, b"", {"Retry-After": text}).retry_after_seconds == seconds
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (KubeError(ErrorKind.INVALID, "x"), ErrorKind.INVALID),
-        (
-            urllib3.exceptions.ReadTimeoutError(urllib3.HTTPConnectionPool("h"), "/", "x"),
-            ErrorKind.TRANSIENT,
-        ),
-        (ConnectionResetError("reset"), ErrorKind.TRANSIENT),
-    ],
-)
-def test_failed_requests_are_sorted_too(error: Exception, kind: ErrorKind) -> None:
-    assert classify("try", error).kind is kind
-
-
 @given(st.binary(max_size=200))
 def test_any_line_is_an_event_or_refused(line: bytes) -> None:
     try:
@@ -86,13 +67,6 @@ def test_any_line_is_an_event_or_refused(line: bytes) -> None:
     else:
         sentence = "an event"
     assert sentence
-
-
-def test_an_error_event_is_an_error() -> None:
-    line = json.dumps({"type": "ERROR", "object": {"code": 410, "message": "too old"}}).encode()
-    with pytest.raises(KubeError, match="too old") as raised:
-        decode_event("watch", line)
-    assert raised.value.kind is ErrorKind.EXPIRED
 
 
 @pytest.mark.parametrize(
@@ -144,13 +118,6 @@ def test_the_changes_add_up_to_the_content_of_the_store(steps: list[dict[Key, Th
     store.put(Key("ns", "z"), None)
     assert store.find(Key("ns", "z")) is None
     assert len(known) == len(store)
-
-
-def test_waiting_ends_with_a_change() -> None:
-    changes = Changes()
-    assert changes.wait(0, 0.0) == 0
-    threading.Timer(0.0, changes.notify).start()
-    assert changes.wait(0, 10.0) == 1
 
 
 @cases(

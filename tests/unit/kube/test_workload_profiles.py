@@ -11,7 +11,6 @@ import yaml
 
 from optimus.jobs import ConvergenceThreshold, Counts, Goal, TargetLoss
 from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILE_KIND, WORKLOAD_PROFILES
-from optimus.kube.errors import Malformed
 from optimus.kube.workload_profiles import (
     StoredRun,
     StoredSample,
@@ -66,18 +65,6 @@ def test_what_is_written_is_read_back(goal: Goal | None, in_epochs: bool) -> Non
     assert (found.namespace, found.name, found.resource_version) == ("team", "resnet", "7")
 
 
-def test_what_kubectl_prints_is_in_the_status() -> None:
-    runs = [replace(RUN, uid=str(n), met_at=float(n)) for n in (10, 20, 60)]
-    status = status_of(runs)
-    assert (status.run_count, status.sample_count, status.epochs_to_goal) == (3, 6, 20.0)
-    assert status.last_run_at is not None
-    assert status.last_run_at.startswith("2027-01-15T08:00:00")
-
-
-def test_a_profile_that_was_just_made_has_no_runs() -> None:
-    assert stored({}).runs == ()
-
-
 _EDITED: dict[str, dict[str, Any]] = {
     "no instant": {"at": "yesterday"},
     "a sample's instant is none": {
@@ -108,16 +95,6 @@ def test_it_has_expired_when_nothing_was_added_for_thirty_days() -> None:
     found = stored(status_of([RUN, replace(RUN, uid="u-2", at=RUN.at + 100)]))
     assert not found.has_expired(RUN.at + KEPT_SECONDS + 99)
     assert found.has_expired(RUN.at + KEPT_SECONDS + 100)
-
-
-def test_one_that_was_just_made_has_not_expired() -> None:
-    made = msgspec.structs.replace(stored({}), created_at=RUN.at)
-    assert not made.has_expired(RUN.at + 60)
-
-
-def test_what_is_no_profile_is_malformed() -> None:
-    with pytest.raises(Malformed):
-        decode_workload_profile(b'{"metadata": {}}')
 
 
 def schema() -> dict[str, Any]:

@@ -83,12 +83,9 @@ class FakeApi:
         return self.logs_are_in
 
 
-class EverythingFits:
+def everything_fits(_: TrackedJob, most: Counts, at: float) -> CountsFound:
     """A cluster with room for all that is asked for."""
-
-    def counts_found(self, state: TrackedJob, most: Counts, at: float) -> CountsFound:
-        del state
-        return CountsFound(at, most)
+    return CountsFound(at, most)
 
 
 class Setting:
@@ -116,7 +113,7 @@ class Setting:
         self.rescales = Rescales(access, RescaleConfig())
 
     def execute(self, instruction: Observe | Suspend | ResizeAndResume | Unmark) -> object:
-        executor = self.rescales.executor(self.state, self.observation, EverythingFits(), AT)
+        executor = self.rescales.executor(self.state, self.observation, everything_fits, AT)
         match instruction:
             case Observe(uncached=uncached):
                 return executor.observe(uncached=uncached)
@@ -128,7 +125,7 @@ class Setting:
                 return executor.unmark(instruction)
 
     def advance(self) -> None:
-        self.rescales.advance(self.state, self.observation, EverythingFits(), AT)
+        self.rescales.advance(self.state, self.observation, everything_fits, AT)
 
     @property
     def step(self) -> Step | None:

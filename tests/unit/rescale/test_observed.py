@@ -8,6 +8,7 @@ import msgspec
 from optimus.jobs import NO_COUNTS, Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import ContainerState, Pod
 from optimus.kube.profile_codec import observed_job, observed_pods
+from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
 from optimus.rescale.words import ObservedPods, SeenJob
 from optimus.resources import Resources
@@ -152,9 +153,8 @@ def test_a_running_job() -> None:
 
 
 def test_a_job_that_we_suspended_and_the_operator_has_confirmed() -> None:
-    job = replace(
-        FOUND, suspended=True, suspended_by="i7", conditions=frozenset({"Created", "Suspended"})
-    )
+    mark, confirmed = SuspensionMark("i7"), frozenset({"Created", "Suspended"})
+    job = replace(FOUND, suspended=True, suspension=mark, conditions=confirmed)
     assert observed_job(job) == SeenJob(True, "i7", True, COUNTS, "5")
 
 

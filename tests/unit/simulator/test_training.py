@@ -136,6 +136,13 @@ class TestRuns:
         assert progress.epoch == pytest.approx(3.5)
         assert (progress.step, progress.steps_per_epoch) == (35, 10.0)
 
+    @pytest.mark.parametrize(("goal_at", "declared"), [(None, None), (1.0, 10), (0.4, 25)])
+    def test_the_log_declares_an_end_after_the_goal_is_met(
+        self, goal_at: float | None, declared: int | None
+    ) -> None:
+        truth = replace(job("a", JobParameters(epochs=10)), goal_at=goal_at)
+        assert Training(truth, seed=1).progress().declared.epochs == declared
+
     def test_a_long_history_is_thinned_as_the_log_thins_it(self) -> None:
         training = Training(job("a", JobParameters(epochs=MAX_LOSSES + 50)), seed=1)
         training.begin(0.0, ALONE)

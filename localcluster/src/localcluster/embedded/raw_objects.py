@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from optimus.kube.client import path_of
 from optimus.kube.errors import Malformed
 from optimus.kube.list_watch import ListWatch
 
@@ -63,5 +62,5 @@ def raw_objects(
         # The items of a list do not say of which kind they are.
         return RawObject({**body, "apiVersion": api_version, "kind": kind})
 
-    path = path_of(group, version, plural)
-    return ListWatch(plural, path, decode, label_selector, field_selector, optional=bool(group))
+    selectors = label_selector, field_selector
+    return ListWatch(plural, decode, group, version, *selectors, optional=bool(group))

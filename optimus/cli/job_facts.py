@@ -3,50 +3,27 @@
 Everything is read with what the ClusterRole ``view`` allows in one namespace. What may not be read
 is left out and said."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol, TypeVar
 
-import msgspec
-import yaml
-
+from optimus.cli.rights import explained
 from optimus.jobs import Role
 from optimus.kube.client import path_of
-from optimus.kube.contract import GROUP, PROFILES, VERSION, WAIT_ANNOTATION
+from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
 from optimus.kube.jobsets import SetGang
-from optimus.kube.list_watch import PageSource, decoded, read_pages
+from optimus.kube.list_watch import PageSource, decoded, read_list
 from optimus.kube.pod_failures import PodFailure, failure_of
 from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.profiles import ProfileStatus, decode_profile
-from optimus.kube.rights import explained
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
-from optimus.kube.waiting_events import EventSeries, StoredEvent, Wait, read_wait, stored_event
+from optimus.kube.waiting_events import EventFacts, decode_event
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class EventFacts:
-    """One Event on the job or on one of its pods."""
-
-    about: str
-    type: str
-    reason: str
-    message: str
-    last_at: str
-    """RFC 3339; empty where it is not known."""
-
-    count: int = 1
-    component: str = ""
-    about_uid: str = ""
-    wait: Wait | None = None
-    """It is set for the extender's Event on a job that waits for nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +101,6 @@ class JobSource(PageSource, Protocol):
     """The part of ``optimus.kube.client.Client`` that is needed; see there."""
 
     server_clock: ServerClock
-
-
-def read_list(
-    client: JobSource, what: str, path: str, query: Sequence[tuple[str, str]] = ()
-) -> list[msgspec.Raw]:
-    """All objects of a list, not decoded yet.
-
-    Raises:
-        KubeError: the API server did not answer with them."""
-    try:
-        return [raw for page in read_pages(client, what, path, query) for raw in page.items or ()]
-    except Malformed as error:
-        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
 
 
 def told_of_kind(client: JobSource, kind: JobKind, error: KubeError) -> KubeError:
@@ -240,8 +204,8 @@ class JobReader:
     def _events(self, namespace: str, uids: set[str]) -> tuple[EventFacts, ...]:
         path = path_of("", "v1", "events", namespace)
         raws = read_list(self._client, f"list the Events of namespace {namespace}", path, [])
-        events = decoded(raws, stored_event, self._not_readable)
-        own = [_event(event) for event in events if event.involved_object.uid in uids]
+        events = decoded(raws, decode_event, self._not_readable)
+        own = (event for event in events if event.about_uid in uids)
         return tuple(sorted(own, key=lambda each: each.last_at))
 
     def _profile(self, job: TrainingJob) -> ProfileStatus | None:
@@ -254,61 +218,3 @@ class JobReader:
             raise
         profile = decode_profile(body)
         return profile.status if profile.job.uid == job.uid else None
-
-
-def decode_event(raw: bytes | msgspec.Raw) -> EventFacts:
-    """An Event from its JSON.
-
-    Raises:
-        Malformed: the JSON is no Event."""
-    return _event(stored_event(raw))
-
-
-def _event(raw: StoredEvent) -> EventFacts:
-    series = raw.series or EventSeries()
-    annotation = (raw.metadata.annotations or {}).get(WAIT_ANNOTATION)
-    return EventFacts(
-        raw.involved_object.name,
-        raw.type,
-        raw.reason,
-        raw.message,
-        series.last_observed_time or raw.last_timestamp or raw.event_time or "",
-        raw.count or series.count,
-        raw.reporting_component or raw.source.component,
-        raw.involved_object.uid,
-        None if annotation is None else read_wait(annotation, raw.message),
-    )
-
-
-def contexts_of(
-    kubeconfig: Path | None, environment: Mapping[str, str]
-) -> Mapping[str, Mapping[str, str]]:
-    """The contexts of the kubeconfig by name, the current one also under the empty name; none where
-    it cannot be read. Of several files the first that has a value wins, as in kubectl."""
-    named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
-    paths = [kubeconfig] if kubeconfig else named or [Path.home() / ".kube" / "config"]
-    contexts: dict[str, Mapping[str, str]] = {}
-    current = ""
-    for path in paths:
-        found, chosen = _contexts_in(path)
-        contexts = {**found, **contexts}
-        current = current or chosen
-    return {"": contexts.get(current, {}), **contexts} if contexts else {}
-
-
-def _contexts_in(path: Path) -> tuple[Mapping[str, Mapping[str, str]], str]:
-    """The contexts of one file, and the name of its current one."""
-    try:
-        document = yaml.safe_load(path.read_text())
-        contexts = {str(each["name"]): dict(each["context"] or {}) for each in document["contexts"]}
-        return contexts, str(document.get("current-context") or "")
-    except (OSError, ValueError, yaml.YAMLError, AttributeError, LookupError, TypeError):
-        return {}, ""
-
-
-def namespace_of(
-    kubeconfig: Path | None, environment: Mapping[str, str], context: str | None = None
-) -> str:
-    """The namespace of the kubeconfig's context (default: the current one), else ``default``."""
-    found = contexts_of(kubeconfig, environment).get(context or "", {})
-    return str(found.get("namespace") or "default")

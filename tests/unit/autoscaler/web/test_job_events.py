@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from optimus.jobs import JobKey, NodeConstraints
-from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.job_events import (
+from autoscaler.web.job_events import (
     MOST_EVENTS,
     DisplayedJob,
     JobEvents,
     read_job_events,
 )
+from optimus.jobs import JobKey, NodeConstraints
+from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.pods import Pod
 from optimus.kube.times import format_second
 from optimus.resources import Resources

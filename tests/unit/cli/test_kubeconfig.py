@@ -12,9 +12,9 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from optimus.kube.client import connect, connect_user
+from optimus.cli.kubeconfig import connect_user, user_access
+from optimus.kube.client import connect
 from optimus.kube.errors import KubeError
-from optimus.kube.user_access import user_access
 from tests.cases import cases
 
 Written = Callable[..., Path]

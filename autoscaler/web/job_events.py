@@ -15,11 +15,11 @@ from optimus.jobs import JobKey
 from optimus.kube.client import path_of
 from optimus.kube.errors import KubeError, Malformed
 from optimus.kube.events import LONGEST_MESSAGE
-from optimus.kube.job_facts import EventFacts, decode_event
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.list_watch import decode_page, decoded
 from optimus.kube.pods import Pod
 from optimus.kube.times import instant_of
+from optimus.kube.waiting_events import EventFacts, decode_event
 
 READ_SECONDS: Final = 5.0
 MOST_EVENTS: Final = 100

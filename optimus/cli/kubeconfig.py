@@ -7,16 +7,21 @@ import base64
 import os
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
+from typing import Any, Final, NoReturn
 
 import urllib3
 import yaml
 
-if TYPE_CHECKING:
-    from kubernetes import client as api
+from optimus.kube.client import (
+    Access,
+    Client,
+    impersonation,
+    is_pod,
+    library_access,
+    path_of_user,
+)
 
 _CLUSTER: Final = frozenset(
     ("server", "certificate-authority", "certificate-authority-data", "tls-server-name")
@@ -32,14 +37,16 @@ _WRONG: Final = (AttributeError, LookupError, OSError, TypeError, ValueError, ya
 """The errors of a kubeconfig that is none, or names files that are not there."""
 
 
-class Access(NamedTuple):
-    """The address of the API server, and as whom it is asked."""
+def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: str) -> Client:
+    """Connect for a person: ``context`` names one of the kubeconfig's; default: its current one.
 
-    address: str
-    pool: urllib3.PoolManager
-    headers: Callable[[], urllib3.HTTPHeaderDict]
-    """The headers of every request; the token may change."""
-    library: "Callable[[], api.ApiClient]"
+    Raises:
+        KubeError: as ``connect``.
+    """
+    known = None
+    if not is_pod(kubeconfig, context):
+        known = user_access(path_of_user(kubeconfig), context, user_agent)
+    return Client(known or library_access(kubeconfig, context, user_agent))
 
 
 def user_access(path: Path, context: str | None, user_agent: str) -> Access | None:
@@ -58,20 +65,6 @@ def user_access(path: Path, context: str | None, user_agent: str) -> Access | No
         return _access(path.parent, cluster, user, user_agent)
     except _WRONG:
         return None
-
-
-def impersonation(user: Mapping[str, Any]) -> urllib3.HTTPHeaderDict:
-    """The headers by which a kubeconfig's user acts as another one; one for each group."""
-    headers = urllib3.HTTPHeaderDict()
-    for name, key in (("User", "as"), ("Uid", "as-uid")):
-        if value := user.get(key):
-            headers.add(f"Impersonate-{name}", str(value))
-    for group in user.get("as-groups") or ():
-        headers.add("Impersonate-Group", str(group))
-    for key, values in (user.get("as-user-extra") or {}).items():
-        for value in values:
-            headers.add(f"Impersonate-Extra-{quote(key, safe='')}", str(value))
-    return headers
 
 
 def _entry(document: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
@@ -93,7 +86,7 @@ def _access(
         token = user.get("token") or (folder / user["tokenFile"]).read_text().strip()
         headers["authorization"] = f"Bearer {token}"
 
-    def library() -> "api.ApiClient":
+    def library() -> NoReturn:
         raise NotImplementedError("a person's commands read with plain requests")
 
     return Access(address, urllib3.PoolManager(**options), lambda: headers, library)
@@ -121,3 +114,37 @@ def _content(folder: Path, entry: Mapping[str, Any], name: str) -> bytes:
     if data := entry.get(f"{name}-data"):
         return base64.b64decode(data)
     return (folder / entry[name]).read_bytes() if entry.get(name) else b""
+
+
+def contexts_of(
+    kubeconfig: Path | None, environment: Mapping[str, str]
+) -> Mapping[str, Mapping[str, str]]:
+    """The contexts of the kubeconfig by name, the current one also under the empty name; none where
+    it cannot be read. Of several files the first that has a value wins, as in kubectl."""
+    named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    paths = [kubeconfig] if kubeconfig else named or [Path.home() / ".kube" / "config"]
+    contexts: dict[str, Mapping[str, str]] = {}
+    current = ""
+    for path in paths:
+        found, chosen = _contexts_in(path)
+        contexts = {**found, **contexts}
+        current = current or chosen
+    return {"": contexts.get(current, {}), **contexts} if contexts else {}
+
+
+def _contexts_in(path: Path) -> tuple[Mapping[str, Mapping[str, str]], str]:
+    """The contexts of one file, and the name of its current one."""
+    try:
+        document = yaml.safe_load(path.read_text())
+        contexts = {str(each["name"]): dict(each["context"] or {}) for each in document["contexts"]}
+        return contexts, str(document.get("current-context") or "")
+    except (OSError, ValueError, yaml.YAMLError, AttributeError, LookupError, TypeError):
+        return {}, ""
+
+
+def namespace_of(
+    kubeconfig: Path | None, environment: Mapping[str, str], context: str | None = None
+) -> str:
+    """The namespace of the kubeconfig's context (default: the current one), else ``default``."""
+    found = contexts_of(kubeconfig, environment).get(context or "", {})
+    return str(found.get("namespace") or "default")

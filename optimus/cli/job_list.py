@@ -10,17 +10,17 @@ from typing import Final
 
 import msgspec
 
+from optimus.cli.job_facts import JobSource, told_of_kind
+from optimus.cli.rights import explained
 from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.job_facts import JobSource, read_list, told_of_kind
 from optimus.kube.job_kinds import JOB_KINDS, NAME_LABELS
-from optimus.kube.list_watch import decoded
+from optimus.kube.list_watch import decoded, read_list
 from optimus.kube.pod_failures import failure_of
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
-from optimus.kube.rights import explained
 from optimus.kube.training_jobs import TrainingJob, decode_job, jobs_path
 from optimus.resources import Resources, total
 
@@ -99,19 +99,6 @@ def job_names(client: JobSource, namespace: str) -> list[str]:
     Raises:
         KubeError: as ``list_jobs``."""
     return sorted({job.name for job in read_jobs(client, namespace, [])})
-
-
-def stopped_jobs(client: JobSource) -> list[TrainingJob]:
-    """The jobs of all namespaces that this software has suspended and is to resume.
-
-    Raises:
-        KubeError: as ``list_jobs``."""
-    return [
-        job
-        for job in read_jobs(client, None, [])
-        if job.suspended and (mark := job.suspension) is not None
-        if mark.pause is None or not mark.pause.is_final
-    ]
 
 
 def read_jobs(client: JobSource, namespace: str | None, said: list[str]) -> list[TrainingJob]:
