@@ -1,7 +1,7 @@
 """Allocation policies in the settings of DL2 (TPDS 32(8), 2021), slot by slot.
 
     python -m benchmarks.dl2_slots [--settings testbed small default] [--traces 10]
-        [--arrivals uniform poisson google] [--paper] [--robust] [--processes 2]
+        [--arrivals uniform poisson google] [--robust] [--processes 2]
 
 What a slot, a node and a task are is as in its authors' program (pengyanghua/DL2), of which nothing
 is copied: all counts anew in each slot at no cost, nodes of 8 CPUs and 8 slots of GPUs, a worker of
@@ -20,9 +20,9 @@ many slots at their best counts as there (``SETTINGS``). No figure is to be the 
 Policies, on the true speeds: ``drf`` (the least dominant share gets one PS and one worker), DL2's
 ``Optimus`` (the task that shortens a job most), which both place the next task on the node with the
 least use and end the slot where it does not fit; this project's ``optimus``; and ``dl2`` with the
-weights of the package. ``--paper`` trains the network of the paper on what ``drf`` does and takes
-that instead of ``dl2``; ``--robust`` has forecasts that are wrong by 10 %. Printed are, trace by
-trace, mean completion times and their ratios, with 95 % intervals, as JSON.
+weights of the package; the network of the paper is in ``benchmarks.dl2_reinforced``. ``--robust``
+has forecasts that are wrong by 10 %. Printed are, trace by trace, mean completion times and their
+ratios, with 95 % intervals, as JSON.
 """
 
 import argparse
@@ -31,15 +31,12 @@ import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.gym import Choose, Slot, SlotTrace, by_rule, play, with_errors
-from benchmarks.learning import Adam
 from optimus.allocation.scorer import MOST
 from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec, TargetEpochs
 from optimus.policies import policy_named
@@ -51,8 +48,8 @@ Counted = NDArray[np.int64]
 
 HELD_OUT: Final = 9973
 """The first seed of the traces."""
-_NODE: Final = np.array([8, 8])
-_PS: Final = np.array([2, 0])
+NODE: Final = np.array([8, 8])
+PS: Final = np.array([2, 0])
 _BYTES_PER_SECOND: Final = 1.25e9
 
 
@@ -195,7 +192,7 @@ class _Nodes:
 
     @classmethod
     def of(cls, number: int) -> "_Nodes":
-        cpu, gpu = _NODE.tolist()
+        cpu, gpu = NODE.tolist()
         return cls([(0, node, cpu, gpu) for node in range(number)])
 
     def take(self, *tasks: Values | Counted) -> bool:
@@ -215,7 +212,7 @@ def _started(trace: Trace, slot: Slot) -> tuple[Counted, Counted, _Nodes]:
     """One PS and one worker of each job, in order, while they fit."""
     ps, nodes = np.zeros(len(slot.left), dtype=np.int64), _Nodes.of(trace.nodes)
     for row in np.flatnonzero(slot.present).tolist():
-        if not nodes.take(_PS, trace.workers[row]):
+        if not nodes.take(PS, trace.workers[row]):
             break
         ps[row] = 1
     return ps, ps.copy(), nodes
@@ -223,7 +220,7 @@ def _started(trace: Trace, slot: Slot) -> tuple[Counted, Counted, _Nodes]:
 
 def drf(trace: Trace) -> Choose:
     """One PS and one worker at a time to the job with the least dominant share."""
-    pair = (trace.workers + _PS) / (_NODE * trace.nodes)
+    pair = (trace.workers + PS) / (NODE * trace.nodes)
     share, tasks = pair.max(axis=1), trace.workers
 
     def choose(slot: Slot) -> tuple[Counted, Counted]:
@@ -234,7 +231,7 @@ def drf(trace: Trace) -> Choose:
             had, row = heapq.heappop(queue)
             if ps[row] == MOST:
                 continue
-            if not nodes.take(_PS, tasks[row]):
+            if not nodes.take(PS, tasks[row]):
                 break
             ps[row] += 1
             workers[row] += 1
@@ -268,118 +265,13 @@ def dl2_optimus(trace: Trace) -> Choose:
             push(row)
         while queue:
             _, row, is_worker = heapq.heappop(queue)
-            if not nodes.take(tasks[row] if is_worker else _PS):
+            if not nodes.take(tasks[row] if is_worker else PS):
                 break
             (workers if is_worker else ps)[row] += 1
             push(row)
         return ps, workers
 
     return choose
-
-
-class PaperNetwork:
-    """The network and the state of the paper: two layers of 256 over a window of 20 jobs."""
-
-    window: Final = 20
-    hidden: Final = 256
-    of_job: Final = len(MODELS) + 5
-
-    def __init__(self, seed: int) -> None:
-        draw, actions = np.random.default_rng(seed), 3 * self.window + 1
-        sizes = (self.window * self.of_job, self.hidden, self.hidden, actions)
-        self.weights: dict[str, Values] = {}
-        for layer, (size, after) in enumerate(pairwise(sizes)):
-            self.weights[f"w{layer}"] = draw.normal(0, (2 / size) ** 0.5, (size, after))
-            self.weights[f"b{layer}"] = np.zeros(after)
-
-    def state(self, trace: Trace, slot: Slot, ps: Counted, workers: Counted) -> Values:
-        """Type, slots run, work left, share, workers and PSs of the first jobs by arrival."""
-        found, rows = np.zeros((self.window, self.of_job)), self.rows(slot)
-        used = ps[:, None] * _PS + workers[:, None] * trace.workers
-        share = (used / (_NODE * trace.nodes)).max(axis=1)
-        for at, row in enumerate(rows):
-            found[at, trace.models[row]] = 1.0
-            run, left = (slot.at - trace.slots.arrives[row]) / 10, slot.left[row]
-            part = left / trace.slots.work.max()
-            found[at, len(MODELS) :] = run, part, share[row], workers[row] / MOST, ps[row] / MOST
-        return found.ravel()
-
-    def rows(self, slot: Slot) -> list[int]:
-        """The jobs of the window."""
-        return np.flatnonzero(slot.present).tolist()[: self.window]
-
-    def layers(self, states: Values) -> tuple[Values, Values, Values]:
-        """The two hidden layers and the scores."""
-        w = self.weights
-        first = np.maximum(states @ w["w0"] + w["b0"], 0.0)
-        second = np.maximum(first @ w["w1"] + w["b1"], 0.0)
-        return first, second, second @ w["w2"] + w["b2"]
-
-    def learn(self, traces: Sequence[Trace], epochs: int = 8) -> None:
-        """By cross-entropy on what ``drf`` does."""
-        states, actions = self._examples(traces)
-        adam, draw = Adam(1e-3), np.random.default_rng(0)
-        for _ in range(epochs):
-            for some in np.array_split(draw.permutation(len(actions)), len(actions) // 128 + 1):
-                first, second, scores = self.layers(states[some])
-                outer = np.exp(scores - scores.max(axis=1, keepdims=True))
-                outer /= outer.sum(axis=1, keepdims=True)
-                outer[np.arange(len(some)), actions[some]] -= 1
-                outer /= len(some)
-                by_second = outer @ self.weights["w2"].T * (second > 0)
-                by_first = by_second @ self.weights["w1"].T * (first > 0)
-                inner = zip(
-                    (states[some], first, second), (by_first, by_second, outer), strict=True
-                )
-                gradient = dict[str, Values]()
-                for layer, (given, pushed) in enumerate(inner):
-                    gradient[f"w{layer}"] = given.T @ pushed
-                    gradient[f"b{layer}"] = pushed.sum(axis=0)
-                self.weights = dict(adam.step(self.weights, gradient))
-
-    def _examples(self, traces: Sequence[Trace]) -> tuple[Values, Counted]:
-        """States on the way to the counts of ``drf``, the job with the least share first."""
-        states, actions = list[Values](), list[int]()
-        for trace in traces:
-            teacher, slot = drf(trace), Slot(trace.slots)
-            while (slot.left > 0).any():
-                goal = teacher(slot)[0]
-                ps = np.minimum(goal, 1)
-                while True:
-                    rows = [row for row in self.rows(slot) if ps[row] < goal[row]]
-                    states.append(self.state(trace, slot, ps, ps))
-                    if not rows:
-                        actions.append(3 * self.window)
-                        break
-                    row = min(rows, key=lambda each: (ps[each], each))
-                    actions.append(3 * self.rows(slot).index(row) + 2)
-                    ps[row] += 1
-                slot.train(goal, goal)
-        return np.stack(states), np.array(actions)
-
-    def choose(self, trace: Trace) -> Choose:
-        """The action with the highest score among those that fit."""
-        steps = ((1, 0), (0, 1), (1, 1))
-
-        def choose(slot: Slot) -> tuple[Counted, Counted]:
-            ps, workers, nodes = _started(trace, slot)
-            while True:
-                scores = self.layers(self.state(trace, slot, ps, workers)[None])[2][0]
-                rows = self.rows(slot)
-                for action in np.argsort(-scores).tolist():
-                    if action == 3 * self.window:
-                        return ps, workers
-                    at, (more_ps, more_workers) = action // 3, steps[action % 3]
-                    row = rows[at] if at < len(rows) and ps[rows[at]] else None
-                    if row is None or max(ps[row] + more_ps, workers[row] + more_workers) > MOST:
-                        continue
-                    tasks = [_PS] * more_ps + [trace.workers[row]] * more_workers
-                    if nodes.take(*tasks):
-                        ps[row] += more_ps
-                        workers[row] += more_workers
-                        break
-
-        return choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +281,6 @@ class Task:
     setting: str
     arrivals: str
     seed: int
-    paper: bool
     wrong: float
 
     def run(self) -> dict[str, float]:
@@ -404,8 +295,6 @@ class Task:
             "optimus": by_rule(OptimusPolicy()),
             "dl2": by_rule(getattr(policy_named("dl2"), "rule")),  # noqa: B009 - of pools
         }
-        if self.paper:
-            chosen["the paper's network"] = _trained(self.setting).choose(trace)
         found = {name: _mean(slots, each) for name, each in chosen.items()}
         found["without queueing"] = float((slots.work / slots.speed.max(axis=(1, 2))).mean())
         return found
@@ -415,13 +304,6 @@ def _mean(slots: SlotTrace, choose: Choose) -> float:
     return float(play(slots, choose).sum() / len(slots.jobs))
 
 
-@cache
-def _trained(setting: str) -> PaperNetwork:
-    network = PaperNetwork(1)
-    network.learn([drawn(SETTINGS[setting], "uniform", seed) for seed in range(30)])
-    return network
-
-
 def main() -> None:
     """Run the traces and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -429,7 +311,6 @@ def main() -> None:
     add("--settings", nargs="+", choices=tuple(SETTINGS), default=tuple(SETTINGS))
     add("--arrivals", nargs="+", choices=tuple(ARRIVALS), default=tuple(ARRIVALS))
     add("--traces", type=int, default=10, help="of each arrivals and setting")
-    add("--paper", action="store_true", help="the network of the paper, too")
     add("--robust", action="store_true", help="forecasts of speed are wrong by 10 %%")
     add("--processes", type=int, default=1)
     options = parser.parse_args()
@@ -438,10 +319,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.processes) as pool:
         for setting in options.settings:
             for arrivals in options.arrivals:
-                tasks = [
-                    Task(setting, arrivals, seed, options.paper, 0.1 * options.robust)
-                    for seed in seeds
-                ]
+                tasks = [Task(setting, arrivals, seed, 0.1 * options.robust) for seed in seeds]
                 answer[f"{setting}, {arrivals}"] = _compared(list(pool.map(Task.run, tasks)))
     print(json.dumps(answer, indent=1, allow_nan=False))
 

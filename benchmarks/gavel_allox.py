@@ -26,7 +26,7 @@ def allox(problem: SharesProblem) -> tuple[Values, Notes]:
     waiting = [job for job, kind in enumerate(kinds) if kind is None]
     waiting.sort(key=lambda job: problem.submitted[job])
     held = np.bincount(
-        [int(kind) for kind in kinds if kind is not None], minlength=len(problem.kinds)
+        [int(kind) for kind in kinds if kind is not None], minlength=len(problem.capacity)
     )
     free = (problem.capacity[:, 0] - held).astype(int)
     workers = [kind for kind in reversed(range(len(free))) for _ in range(free[kind])]

@@ -289,7 +289,6 @@ def problem_of(active: Sequence[Active], workers: Sequence[int], now: float) -> 
         workers=scale,
         others=np.zeros_like(scale),
         capacity=np.array(workers, dtype=np.float64)[:, None],
-        kinds=KINDS,
         nodes=np.array(workers, dtype=np.float64),
         prices=np.array(PRICES),
         weights=np.array([job.weight for job in jobs]),
@@ -357,7 +356,7 @@ def without_kinds(rule: Shares, problem: SharesProblem) -> Values:
     fastest: each job's share, spread evenly over the kinds on which it runs."""
     best, whole = problem.speeds.max(axis=1)[:, None], problem.capacity.sum(axis=0)[None]
     of_all = {"nodes": problem.nodes.sum(keepdims=True), "prices": problem.prices[:1]}
-    found = rule(replace(problem, speeds=best, capacity=whole, kinds=("",), **of_all))
+    found = rule(replace(problem, speeds=best, capacity=whole, **of_all))
     return np.where(problem.speeds > 0, np.round(found * problem.equal, 6), 0.0)
 
 
@@ -376,8 +375,8 @@ def throughput_as_coded(problem: SharesProblem) -> Values:
     taken = kron(problem.workers.T, eye_array(kinds))
     most = np.append(np.ones(jobs), problem.capacity[:, 0])
     worth = (problem.speeds / problem.speeds.max()).ravel()
-    columns = np.zeros(len(worth)), np.full(len(worth), np.inf)
-    found = solved(worth, vstack([time, taken]), (np.full(len(most), -np.inf), most), columns)
+    bounds = np.full(len(most), -np.inf), most
+    found = solved(worth, vstack([time, taken]), bounds, np.full(len(worth), np.inf))
     lost = np.maximum(np.abs(found.col_dual), 1e-6).reshape(jobs, kinds)
     return np.where(shares > 0, shares, 1e-12 / lost)
 

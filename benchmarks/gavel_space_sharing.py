@@ -45,9 +45,8 @@ def max_min_of_pairs(problem: SharesProblem, pairs: Pairs) -> tuple[Values, Note
     matrix = hstack([vstack([throughputs, time, taken]), height])
     low = np.append(np.zeros(jobs), np.full(jobs + kinds, -np.inf))
     high = np.concatenate([np.full(jobs, np.inf), np.ones(jobs), problem.capacity[:, 0]])
-    most = np.append(np.ones(shape[1]), np.inf)
-    objective = np.append(np.zeros(shape[1]), 1.0)
-    found = solved(objective, matrix, (low, high), (np.zeros(len(most)), most))
+    objective, upper = np.append(np.zeros(shape[1]), 1.0), np.append(np.ones(shape[1]), np.inf)
+    found = solved(objective, matrix, (low, high), upper)
     shares = np.array(found.col_value)[:-1].reshape(units, kinds)
     return np.round(np.clip(shares, 0.0, 1.0), 6), [{}] * jobs
 
@@ -80,7 +79,7 @@ class Gandiva:
                     alone = [job for job in alone if job not in (first, second)]
                     kept.append((first, second))
             units = [jobs + place[pair] for pair in kept] + alone
-        shares = np.zeros((jobs + len(pairs.jobs), len(problem.kinds)))
+        shares = np.zeros((jobs + len(pairs.jobs), len(problem.capacity)))
         for unit in units:
             taken = workers[unit] if unit < jobs else workers[pairs.jobs[unit - jobs, 0]]
             equal = problem.capacity[:, 0] / len(units) / taken

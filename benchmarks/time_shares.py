@@ -48,7 +48,6 @@ def drawn(jobs: int, *, equal: bool) -> SharesProblem:
         workers=workers,
         others=np.zeros_like(workers),
         capacity=np.full((_KINDS, 1), jobs / 4),
-        kinds=("fast", "usual", "slow"),
         nodes=np.full(_KINDS, jobs / 4),
         prices=np.ones(_KINDS),
         weights=np.ones(jobs),

@@ -1,12 +1,11 @@
 """Weights of the policy `dl2`, learned in drawn jobs of a setting.
 
-``python -m benchmarks.train_dl2 --output FILE.npz [--resume FILE.npz] [--steps N] [--processes N]``
-writes them, and prints the completion times beside those of ``optimus`` on other traces."""
+``python -m benchmarks.train_dl2 --output FILE.npz [--seed N] [--steps N] [--processes N]`` writes
+them, and prints the completion times beside those of ``optimus`` on other traces."""
 
 import argparse
 import hashlib
 import json
-import time
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -26,52 +25,36 @@ from optimus.policies.optimus import OptimusPolicy
 _STEPS: Final = 20
 _EPISODES: Final = 16
 """Of a step."""
-_MINUTES: Final = 10
 _RATE: Final = 1e-2
 _LARGEST_ERROR: Final = 0.1
 _LEARNED: Final = 2_000_000
 """The first seed of the traces of the policy gradient."""
 _COMPARED: Final = range(3_000_000, 3_000_030)
-_SAVE_EVERY: Final = 20
 
 
 def main() -> None:
     """Learn, write the weights, and compare them with `optimus` on other traces."""
     parser = argparse.ArgumentParser(description=__doc__)
-    add, amount = parser.add_argument, whole_number(1)
+    add = parser.add_argument
     add("--output", type=Path, required=True, metavar="FILE.npz", help="write the weights here")
-    add("--resume", type=Path, metavar="FILE.npz", help="go on from these weights")
     add("--seed", type=whole_number(0), default=1, metavar="N", help="of new weights")
     add("--steps", type=whole_number(0), default=_STEPS, metavar="N", help="of policy gradient")
-    minutes = f"end after so many minutes, whatever is left to do (default: {_MINUTES})"
-    add("--minutes", type=amount, default=_MINUTES, metavar="N", help=minutes)
     add_executor_arguments(parser)
     options = parser.parse_args()
     with executor(options, _EPISODES) as run:
-        training = train(options, run)
-        ratio = _compared(training.learned, run)
-    learned = training.learned
+        training = Training(_drawn(options.seed))
+        for _ in range(options.steps):
+            training.step(run)
+        _write(training.learned, options.output)
+        with options.output.open("rb") as file:
+            learned = LearnedScorer.load(file)
+        ratio = _compared(learned, run)
     spread = 1.96 * float(ratio.std(ddof=1)) / len(ratio) ** 0.5
     print(
         f"weights {learned.mark} after {learned.about['steps']} steps are in {options.output}\n"
         f"completion time divided by that of optimus on the true speeds, on {len(ratio)} traces"
         f" that were not trained on:\n{ratio.mean():.3f} ± {spread:.3f}, worst {ratio.max():.3f}"
     )
-
-
-def train(options: argparse.Namespace, run: Map[Any, Any]) -> "Training":
-    """The weights after the steps that the options ask for, written as they are learned."""
-    training = _begun(options)
-    end = time.monotonic() + 60 * options.minutes
-    for number in range(options.steps):
-        if time.monotonic() > end:
-            break
-        training.step(run)
-        if number % _SAVE_EVERY == _SAVE_EVERY - 1:
-            _write(training.learned, options.output)
-    _write(training.learned, options.output)
-    training.learned = _read(options.output)
-    return training
 
 
 @lru_cache(maxsize=4)
@@ -86,7 +69,7 @@ def lesson_trace(seed: int) -> SlotTrace:
 
 @dataclass(slots=True)
 class Training:
-    """Weights while they are learned. Moments of Adam begin anew where training is resumed."""
+    """Weights while they are learned."""
 
     learned: LearnedScorer
     adam: Adam = field(default_factory=lambda: Adam(_RATE))
@@ -108,29 +91,19 @@ class Training:
         )
 
 
-def _begun(options: argparse.Namespace) -> Training:
-    if options.resume is not None:
-        return Training(_read(options.resume))
+def _drawn(seed: int) -> LearnedScorer:
     nothing = np.zeros(len(FEATURES))
-    about = {"features": FEATURES, "setting": SETTING, "seed": options.seed, "steps": 0}
-    return Training(LearnedScorer(drawn_scorer(options.seed), nothing, nothing, about))
-
-
-def _read(file: Path) -> LearnedScorer:
-    with file.open("rb") as opened:
-        return LearnedScorer.load(opened)
+    about = {"features": FEATURES, "setting": SETTING, "seed": seed, "steps": 0}
+    return LearnedScorer(drawn_scorer(seed), nothing, nothing, about)
 
 
 def _write(learned: LearnedScorer, file: Path) -> None:
-    """Whole or not at all, as numbers of 32 bits."""
+    """As numbers of 32 bits."""
     values = {**learned.scorer.weights, "low": learned.low, "high": learned.high}
     arrays: dict[str, Any] = {name: each.astype("<f4") for name, each in values.items()}
     content = b"".join(arrays[name].tobytes() for name in (*NAMES, "low", "high"))
     about = {**learned.about, "hash": hashlib.sha256(content).hexdigest()}
-    beside = file.with_name(f".{file.name}.part")
-    with beside.open("wb") as opened:
-        np.savez_compressed(opened, about=np.array(json.dumps(about)), **arrays)
-    beside.replace(file)
+    np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -40,6 +40,9 @@ class PolicyTraits:
     reads_kinds: bool = False
     """Whether it tells kinds of nodes apart: jobs are measured on each of them."""
 
+    resizes: bool = True
+    """Whether counts may differ from those that users asked for."""
+
     preempts: bool = False
     """Whether it pauses running jobs so that others run, not only where room is lost."""
 

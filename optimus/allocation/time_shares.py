@@ -1,25 +1,20 @@
 """Ideal shares of the time of kinds of nodes, by linear programmes (Gavel, OSDI 2020, section 4).
 
 x_mk is the part of the time that job m runs on kind k, and sum_k T_mk x_mk its throughput. All
-programmes have these rows, with x >= 0:
+programmes have these rows, with x >= 0, and add their objective, and floors under the throughputs:
 
     sum_k x_mk <= 1                                              for each job
     sum_m taken_mkr x_mk <= C_kr                                 for each kind and resource
     sum_m (workers_mr + others_mr) sum_k x_mk <= sum_k C_kr      for each resource
 
-The kind binds a job's workers; its PSs and its other replicas go anywhere. They are taken to lie
-beside the workers (taken = workers + others), where a placement on few servers puts them, but not
-where they do not fit there, or where there are nodes on which no job's workers run, such as nodes
-without GPUs (taken = workers). A programme adds its objective, and floors under the throughputs.
-
-1. Equal jobs are one column for each kind: they have equal shares in some optimum, since an average
-   of optima is one.
-2. HiGHS solves by interior point without crossover. An optimum is rarely unique, and this one lies
-   amid all others; a vertex starves jobs that do not bound the objective.
-3. Shares are rounded to 1e-6, so that rounding errors decide no order.
+The kind binds a job's workers. Its other replicas are taken to lie beside them (taken = workers +
+others), but not where they do not fit there, or where there are nodes on which no job's workers
+run (taken = workers). Equal jobs are one column for each kind: they have equal shares in some
+optimum. HiGHS solves by interior point without crossover: an optimum is rarely unique, and this one
+lies amid all others, while a vertex starves jobs that do not bound the objective.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,10 +37,6 @@ _SOLVERS: Final = (("ipm", "off"), ("simplex", "on"))
 """Solver and crossover; the second where the first does not reach its tolerance."""
 
 
-class NoSolutionError(RuntimeError):
-    """The solver has failed on a programme that has a solution."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesProblem:
     """What the ideal shares of one pool's jobs depend on: arrays with a row for each job.
@@ -60,7 +51,6 @@ class SharesProblem:
     others: Values
     """What its PSs and its other replicas take, on any nodes."""
     capacity: Values
-    kinds: tuple[str, ...]
     nodes: Values
     """How many there are of each kind."""
     prices: Values
@@ -77,21 +67,32 @@ class SharesProblem:
     @property
     def sizes(self) -> Values:
         """Each job's dominant share of all nodes."""
-        sizes: Values = self._of_whole.max(axis=1, initial=0.0)
-        return sizes
+        return np.asarray(self._of_whole.max(axis=1, initial=0.0))
 
     @property
     def equal(self) -> Values:
         """Each job's shares if it had an equal part of all kinds all the time: each kind's part of
         the job's dominant resource."""
         of_whole: Values = self.capacity / np.maximum(self.capacity.sum(axis=0), _TINY)
-        equal: Values = of_whole.T[self._of_whole.argmax(axis=1)]
-        return equal
+        return np.asarray(of_whole.T[self._of_whole.argmax(axis=1)])
 
     @property
     def _of_whole(self) -> Values:
         whole: Values = np.maximum(self.capacity.sum(axis=0), _TINY)
         return (self.workers + self.others) / whole
+
+    @property
+    def fair(self) -> Values:
+        """What each job's throughput rises by in max-min fairness: by its weight and its usual one,
+        divided by its size; rounded, so that jobs that are equal but for the last bit are one
+        column."""
+        lift = self.weights * self.usual / np.maximum(self.sizes, 1e-12)
+        return np.asarray(np.round(lift / max(lift.max(), 1e-12), 12))
+
+    @property
+    def relative(self) -> Values:
+        """Each job's speeds as parts of its best one."""
+        return self.speeds / self.best[:, None]
 
     @property
     def usual(self) -> Values:
@@ -143,26 +144,27 @@ class TimeShares:
         groups, kinds = speeds.shape
         one_each = sp.sparse.kron(sp.sparse.eye_array(groups), np.ones((1, kinds)))
         throughputs = one_each.multiply((speeds / self._best[:, None]).ravel())
-        limits = _limits(taken[self._first], demand[self._first], self._sizes, capacity)
-        self._limits = sp.sparse.vstack([one_each, limits[0]], format="csr")
-        self._rows = sp.sparse.vstack([self._limits, throughputs], format="csr")
-        self._most = np.concatenate([np.ones(groups), limits[1]])
+        limits, most = _limits(taken[self._first], demand[self._first], self._sizes, capacity)
+        self._most = np.concatenate([np.ones(groups), most])
+        self._rows = sp.sparse.csr_array(sp.sparse.vstack([one_each, limits, throughputs]))
+        self._limits = self._rows[: len(self._most)]
 
-    def raise_floors(self, lift: Values, floors: Values | None = None) -> Raised:
+    def raise_floors(self, lift: Values, floors: Values | float = 0.0) -> Raised:
         """Maximises h so that each job's throughput is at least floor + h lift.
 
         At h = 0 that has to be possible; a job that can run nowhere has no floor."""
-        groups, slope = len(self._first), lift[self._first] / self._best
+        slope, bounding = lift[self._first] / self._best, np.zeros(self._shape[0], dtype=np.bool_)
         if not (slope > 0).any():
-            return Raised(np.zeros(self._shape), np.inf, np.zeros(self._shape[0], dtype=np.bool_))
-        scale = float(slope.max(initial=_TINY))
-        rows = sp.sparse.hstack([self._rows, self._column(-slope / scale)])
-        low, high = self._bounds(floors)
+            return Raised(np.zeros(self._shape), np.inf, bounding)
+        scale, limits = float(slope.max()), len(self._most)
+        lifted = np.append(np.zeros(limits), -slope / scale)[:, None]
+        rows, upper = (
+            sp.sparse.hstack([self._rows, lifted]),
+            np.append(self._upper, np.inf),
+        )
         objective = np.append(np.zeros(len(self._upper)), 1.0)
-        columns = np.append(np.zeros(len(self._upper)), 0.0), np.append(self._upper, np.inf)
-        solution = solved(objective, rows, (low, high), columns)
-        values, duals = np.array(solution.col_value), np.abs(solution.row_dual)[len(low) - groups :]
-        bounding = np.zeros(self._shape[0], dtype=np.bool_)
+        solution = solved(objective, rows, self._bounds(floors), upper)
+        values, duals = np.array(solution.col_value), np.abs(solution.row_dual)[limits:]
         bounds = (slope > 0) & (duals > _DUAL * duals.max(initial=_TINY))
         bounding[self._possible] = bounds[self._member]
         return Raised(self._of_jobs(values[:-1]), float(values[-1]) / scale, bounding)
@@ -192,12 +194,12 @@ class TimeShares:
             free &= ~raised.bounding
         return shares
 
-    def maximise(self, worth: Values, floors: Values | None = None) -> Values:
-        """The shares that maximise the sum of worth_mk x_mk, above floors that can be met."""
+    def maximise(self, worth: Values) -> Values:
+        """The shares that maximise the sum of worth_mk x_mk."""
         if not len(self._first):
             return np.zeros(self._shape)
-        columns = np.zeros(len(self._upper)), self._upper
-        found = solved(self._scaled(worth), self._rows, self._bounds(floors), columns)
+        bounds = np.full(len(self._most), -np.inf), self._most
+        found = solved(self._scaled(worth), self._limits, bounds, self._upper)
         return self._of_jobs(np.array(found.col_value))
 
     def maximise_ratio(self, worth: Values, cost: Values, floors: Values) -> Values:
@@ -207,15 +209,13 @@ class TimeShares:
         With y = z x and the cost of y fixed at 1, objective and rows are linear in y and z."""
         if not len(self._first):
             return np.zeros(self._shape)
+        price = sp.sparse.csr_array(np.append(self._scaled(cost), 0.0)[None])
         low, high = self._bounds(floors)
-        rows = sp.sparse.hstack([self._rows, -_either(low, high)])
-        price: Any = np.append(self._scaled(cost), 0.0)[None]
-        least = np.append(np.where(np.isfinite(low), 0.0, -np.inf), 1.0)
-        most = np.append(np.where(np.isfinite(high), 0.0, np.inf), 1.0)
+        bound = np.where(np.isfinite(low), low, high)  # the finite one
+        rows = sp.sparse.vstack([sp.sparse.hstack([self._rows, -bound[:, None]]), price])
+        bounds = np.append(low - bound, 1.0), np.append(high - bound, 1.0)
         upper = np.append(np.where(self._upper > 0, np.inf, 0.0), np.inf)
-        columns = np.zeros(len(upper)), upper
-        objective = np.append(self._scaled(worth), 0.0)
-        found = solved(objective, sp.sparse.vstack([rows, price]), (least, most), columns)
+        found = solved(np.append(self._scaled(worth), 0.0), rows, bounds, upper)
         values = np.array(found.col_value)[:-1]
         # Every multiple of an optimum that the rows allow is one: the largest leaves least idle.
         used = self._limits @ values
@@ -225,60 +225,15 @@ class TimeShares:
         whole: Values = (worth[self._first] * self._sizes[:, None]).ravel()
         return whole / max(float(np.abs(whole).max(initial=0.0)), _TINY)
 
-    def _column(self, of_groups: Values) -> Any:
-        """A column beside all rows, 0 but for the rows of the throughputs."""
-        return np.append(np.zeros(len(self._most)), of_groups)[:, None]
-
-    def _bounds(self, floors: Values | None) -> tuple[Values, Values]:
-        groups = len(self._first)
-        low = np.zeros(groups) if floors is None else floors[self._first] / self._best
+    def _bounds(self, floors: Values | float) -> tuple[Values, Values]:
+        low = np.broadcast_to(floors, self._shape[:1])[self._first] / self._best
         least = np.append(np.full(len(self._most), -np.inf), low)
-        return least, np.append(self._most, np.full(groups, np.inf))
+        return least, np.append(self._most, np.full(len(low), np.inf))
 
     def _of_jobs(self, of_groups: Values) -> Values:
         shares = np.zeros(self._shape)
         shares[self._possible] = of_groups.reshape(-1, self._shape[1])[self._member]
         return np.asarray(np.round(np.clip(shares, 0.0, 1.0), _DECIMALS), dtype=np.float64)
-
-
-def in_order(problem: SharesProblem, order: Iterable[int], *, stops: bool) -> Values:
-    """All the time on one kind for each job in this order: on its fastest with enough left. One for
-    which none has is left out; if it ``stops``, the first that fits on no kind at all ends it.
-
-    PSs are beside the workers, or on the last kind with enough left, or spread over the last."""
-    shares, left = np.zeros(problem.speeds.shape), problem.capacity.copy()
-    kinds = range(len(left))
-    for job in order:
-        speeds, workers, others = problem.speeds[job], problem.workers[job], problem.others[job]
-        fastest = sorted(kinds, key=lambda kind: (-speeds[kind], -kind))
-        places = ((kind, _beside(kind, workers, others, left)) for kind in fastest)
-        kind, after = next((each for each in places if each[1] is not None), (-1, None))
-        if after is not None and speeds[kind] > 0:
-            shares[job, kind], left = 1.0, after
-        elif after is None and stops:
-            break
-    return shares
-
-
-def _beside(kind: int, workers: Values, others: Values, left: Values) -> Values | None:
-    """What is left of each kind with a job's workers on this one, ``None`` where too little is."""
-    if (workers > left[kind]).any():
-        return None
-    after, last_first = left.copy(), range(len(left))[::-1]
-    after[kind] -= workers
-    asked, lacking = others > 0, 1.0
-    free = np.min(after[:, asked] / others[asked], axis=1, initial=1.0)
-    whole = [each for each in (kind, *last_first) if free[each] >= 1]
-    for each in whole[:1] or last_first:
-        part = min(float(free[each]), lacking)
-        after[each] = np.maximum(after[each] - part * others, 0.0)
-        lacking -= part
-    return after if lacking < _SLACK else None
-
-
-def _either(low: Values, high: Values) -> Any:
-    """The finite one of each row's bounds, as a column."""
-    return np.where(np.isfinite(low), low, high)[:, None]
 
 
 def _limits(taken: Values, demand: Values, sizes: Values, capacity: Values) -> tuple[Any, Values]:
@@ -299,19 +254,17 @@ def _limits(taken: Values, demand: Values, sizes: Values, capacity: Values) -> t
     return sp.sparse.vstack([*on_kinds, on_all]), np.concatenate(bounds)
 
 
-def solved(
-    objective: Values, rows: Any, bounds: tuple[Values, Values], columns: tuple[Values, Values]
-) -> Any:
-    """Maximises the objective within the bounds of the rows and of the columns.
+def solved(objective: Values, rows: Any, bounds: tuple[Values, Values], upper: Values) -> Any:
+    """Maximises the objective over columns from 0 to ``upper`` within the bounds of the rows.
 
-    Raises ``NoSolutionError`` where the solver fails."""
+    Raises ``RuntimeError`` where the solver fails on a programme that has a solution."""
     import highspy  # of the extra `simulator`: a person's commands read policies without it
 
     matrix, model = sp.sparse.csc_array(rows), highspy.HighsLp()
     model.num_row_, model.num_col_ = matrix.shape
     model.sense_ = highspy.ObjSense.kMaximize
     model.col_cost_ = objective
-    model.col_lower_, model.col_upper_ = columns
+    model.col_lower_, model.col_upper_ = np.zeros(len(upper)), upper
     model.row_lower_, model.row_upper_ = bounds
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     model.a_matrix_.start_, model.a_matrix_.index_ = matrix.indptr, matrix.indices
@@ -326,4 +279,4 @@ def solved(
         highs.run()
         if highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
             return highs.getSolution()
-    raise NoSolutionError(highs.modelStatusToString(highs.getModelStatus()))
+    raise RuntimeError(highs.modelStatusToString(highs.getModelStatus()))

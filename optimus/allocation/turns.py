@@ -1,36 +1,30 @@
 """Turns: jobs share nodes by running one after the other (Gavel, OSDI 2020, section 5).
 
-1. A policy gives each job ideal shares of the time of each kind of nodes. They are set anew when
-   jobs have come or gone, but only every ``reset_rounds``, or where nothing runs.
+1. A policy gives each job ideal shares of the time of each kind of nodes, anew when jobs have come
+   or gone, but only every ``reset_rounds``, or where nothing runs. What a job has received less
+   than its share until then is its deficit.
 2. Each round runs the jobs of the highest priority, kind by kind:
 
        priority_mk = share_mk / (half a round + seconds received on k since the shares were set)
 
-   What does not fit is skipped. Jobs without a share on a kind take what is left of it, unless the
-   policy keeps to its shares. A job that runs has one round of credit: it counts as having received
-   a round less, since each change costs a restart.
-3. When shares are set anew, what a job has received less than its share is kept as its deficit,
-   which decides between equal priorities; equals of all that stay where they are. A job that goes
-   on on its kind keeps its nodes (its lease): only changes restart anything.
-4. Kinds on which a job is equally fast, but for what measurements differ by, are one kind for it:
-   it has the same priority on each of them, and leaves its own for another only where it must.
-5. Who is asked again within a round, such as a new leader, goes on with that round.
+   Ties go to the larger deficit, and equals of all stay where they are. What does not fit is
+   skipped. Jobs without a share take what is left, unless the policy keeps to its shares. A job
+   that runs counts as having received a round less, since each change costs a restart.
+3. Kinds on which a job is equally fast, but for what measurements differ by, are one kind for it:
+   it leaves its own for another of these only where it must.
+4. Who is asked again within a round, such as a new leader, goes on with that round.
 
-The kind binds a job's workers. Its PSs and its other replicas go anywhere: beside the workers, or
-first to nodes on which no job's workers run (``time_shares``), and over several kinds where none
-holds them all. T_mk is what job m was
-measured to do at its own counts on kind k, else its forecast there. Of a kind of which nothing is
-known the mean of the others is taken; a T of 0 means never. A job is never resized, and selectors
-of nodes are not looked at.
+The kind binds a job's workers. Its other replicas go anywhere (``time_shares``), over several kinds
+where none holds them all. T_mk is what job m was measured to do at its own counts on kind k, else
+its forecast there, else the mean of the other kinds; 0 means never. Selectors are not looked at.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain, product
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -49,7 +43,7 @@ from optimus.allocation.policy import (
 )
 from optimus.allocation.problem import Candidate
 from optimus.allocation.time_shares import SharesProblem, Values
-from optimus.jobs import Counts, Job
+from optimus.jobs import Counts
 from optimus.resources import Resources, total
 
 _VERSION: Final = 3
@@ -61,24 +55,23 @@ once differs by."""
 _SAME_ROUND: Final = 0.9
 """Part of a round within which a question is about that round."""
 
-_NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
-
 TURNS: Final = PolicyTraits(
     placed_by="theorem1",
     reads_forecasts=False,
     reads_kinds=True,
+    resizes=False,
     preempts=True,
     time_shared=True,
 )
 """It packs the workers of a job on few servers."""
 
+READING_FORECASTS: Final = replace(TURNS, reads_forecasts=True)
+"""The same for policies that ask how many steps are left."""
+
 JobMemory = Mapping[str, Any]
 """What is remembered of a job: "shares", "mark" (the seconds received when they were set) and
 "deficit", each by kind; "notes", the policy's own; and "turn", the kind on which it runs in this
 round, in a list that is empty where it does not."""
-
-READING_FORECASTS: Final = replace(TURNS, reads_forecasts=True)
-"""The same for policies that ask how many steps are left."""
 
 Notes = Sequence[Mapping[str, float]]
 
@@ -95,10 +88,10 @@ class Contender:
     workers: Resources
     others: Resources
     possible: frozenset[str]
-    shares: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
-    seconds: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    shares: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
     """Received since the shares were set."""
-    deficit: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    deficit: Mapping[str, float] = field(default_factory=dict)
     held: str | None = None
     alike: frozenset[str] = frozenset()
     """The other kinds that are as good for it as the one that it runs on."""
@@ -133,119 +126,144 @@ class TurnsPolicy(ABC):
         """Return who runs in the coming round, on which kind."""
         known = memory.of(self.name, _VERSION)
         cluster, earlier = known.get("cluster", {}), known.get("jobs", {})
-        uids = [each.job.uid for pool in problem.pools for each in pool.allocation.candidates]
-        jobs: dict[str, JobMemory] = {uid: earlier[uid] for uid in uids if uid in earlier}
-        since_seconds = problem.at - cluster.get("round_at", -math.inf)
-        if since_seconds < _SAME_ROUND * problem.round_seconds:
-            turns = _turns(problem, uids, jobs)
+        pools = [(pool, list(_rows(pool, problem, earlier))) for pool in problem.pools]
+        pools = [(pool, rows) for pool, rows in pools if rows]
+        if problem.at - cluster.get("round_at", -math.inf) < _SAME_ROUND * problem.round_seconds:
+            turns = dict(chain.from_iterable(_turn_of(each) for _, rows in pools for each in rows))
         else:
-            if self._is_reset_due(problem, cluster, uids, len(jobs)):
-                jobs = self._reset(problem, jobs, problem.at - cluster.get("reset_at", problem.at))
-                cluster = {"reset_at": problem.at, "jobs": len(jobs)}
+            if self._is_reset_due(problem, cluster, [each for _, rows in pools for each in rows]):
+                elapsed = problem.at - cluster.get("reset_at", problem.at)
+                pools = [
+                    (pool, self._reset(pool, rows, problem.at, elapsed)) for pool, rows in pools
+                ]
+                cluster = {"reset_at": problem.at, "jobs": sum(len(rows) for _, rows in pools)}
             cluster = {**cluster, "round_at": problem.at}
-            rounds = (self._round(pool, problem, jobs).items() for pool in problem.pools)
+            rounds = (self._round(*each, problem.round_seconds).items() for each in pools)
             turns = dict(chain.from_iterable(rounds))
-        answers = (_answer(pool, problem, jobs, turns) for pool in problem.pools)
-        answer = dict(chain.from_iterable(answers))
+        every = [each for _, rows in pools for each in rows]
         jobs = {
-            uid: {**each, "turn": [turns[uid]] if uid in turns else []}
-            for uid, each in jobs.items()
+            each.uid: {**each.before, "turn": [turns[each.uid]] if each.uid in turns else []}
+            for each in every
+            if each.before is not None
         }
-        return answer, PolicyMemory(self.name, _VERSION, {"jobs": jobs, "cluster": cluster})
+        remembered = PolicyMemory(self.name, _VERSION, {"jobs": jobs, "cluster": cluster})
+        return {each.uid: _answer(each, turns) for each in every}, remembered
 
     def _is_reset_due(
-        self,
-        problem: ClusterProblem,
-        cluster: Mapping[str, float],
-        uids: Sequence[str],
-        remembered: int,
+        self, problem: ClusterProblem, cluster: Mapping[str, float], every: Sequence["_Row"]
     ) -> bool:
         if "reset_at" not in cluster:
             return True
-        if len(uids) == remembered == cluster["jobs"]:
+        known = sum(each.before is not None for each in every)
+        if len(every) == known == cluster["jobs"]:
             return False
-        runs = any(problem.account(uid).holds for uid in uids)
+        runs = any(each.account.holds for each in every)
         passed = problem.at - cluster["reset_at"]
         return not runs or passed >= (self.reset_rounds - 1 + _SAME_ROUND) * problem.round_seconds
 
     def _reset(
-        self, problem: ClusterProblem, jobs: Mapping[str, JobMemory], elapsed: float
-    ) -> dict[str, JobMemory]:
+        self, pool: PoolProblem, rows: Sequence["_Row"], at: float, elapsed: float
+    ) -> list["_Row"]:
         """Shares set anew; what was received goes into the deficits."""
-        after = dict[str, JobMemory]()
-        for pool in problem.pools:
-            kinds = [each.kind for each in pool.kinds]
-            if not pool.allocation.candidates:
-                continue
-            asked = _asked(pool, problem, jobs)
-            rows = zip(
-                pool.allocation.candidates,
-                self.shares(asked).tolist(),
-                self.notes(asked),
-                strict=True,
-            )
-            for candidate, row, noted in rows:
-                uid = candidate.job.uid
-                before, received = jobs.get(uid), problem.account(uid).received
-                deficit = {
-                    kind: before["deficit"].get(kind, 0.0)
-                    + before["shares"].get(kind, 0.0) * elapsed
-                    - received.since(before["mark"], kind)
-                    for kind in kinds
-                    if before is not None
-                }
-                shares = {kind: share for kind, share in zip(kinds, row, strict=True) if share > 0}
-                mark = dict(received.by_kind)
-                after[uid] = {"shares": shares, "mark": mark, "deficit": deficit, "notes": noted}
+        asked, after = _asked(pool, rows, at), list[_Row]()
+        shares = self.shares(asked).tolist(), self.notes(asked)
+        for each, row, noted in zip(rows, *shares, strict=True):
+            before, received = each.before, each.account.received
+            deficit = {
+                kind.kind: before["deficit"].get(kind.kind, 0.0)
+                + before["shares"].get(kind.kind, 0.0) * elapsed
+                - received.since(before["mark"], kind.kind)
+                for kind in pool.kinds
+                if before is not None
+            }
+            given = {
+                kind.kind: share for kind, share in zip(pool.kinds, row, strict=True) if share > 0
+            }
+            mark = dict(received.by_kind)
+            known = {"shares": given, "mark": mark, "deficit": deficit, "notes": noted}
+            after.append(replace(each, before=known))
         return after
 
     def _round(
-        self, pool: PoolProblem, problem: ClusterProblem, jobs: Mapping[str, JobMemory]
+        self, pool: PoolProblem, rows: Sequence["_Row"], round_seconds: float
     ) -> Mapping[str, str | None]:
         """Who runs in one pool, on which kind; kinds by the jobs' mean speed on them, the best
         first."""
-        candidates = pool.allocation.candidates
-        if not candidates:
-            return {}
-        speeds = np.array([_speeds(each, problem, pool) for each in candidates])
-        contenders = [
-            _contender(each, problem, jobs.get(each.job.uid), row, pool.kinds)
-            for each, row in zip(candidates, speeds.tolist(), strict=True)
-        ]
+        speeds = np.array([each.speeds for each in rows])
         relative = (speeds / np.maximum(speeds.max(axis=1, keepdims=True), 1e-12)).mean(axis=0)
         best_first = sorted(range(len(pool.kinds)), key=lambda kind: (-relative[kind], kind))
-        capacity = _less_taken(pool, best_first)
-        return next_round(contenders, capacity, problem.round_seconds, fills=self.fills)
+        contenders = [_contender(each, pool.kinds) for each in rows]
+        return next_round(
+            contenders, _less_taken(pool, best_first), round_seconds, fills=self.fills
+        )
 
 
-def _turns(
-    problem: ClusterProblem, uids: Iterable[str], jobs: Mapping[str, JobMemory]
-) -> dict[str, str | None]:
-    """Return who runs in a round that has begun, on which kind: also who runs without a share."""
-    turns = dict[str, str | None]()
-    for uid in uids:
-        holds = problem.account(uid).holds
-        own = [holds.kind] if holds is not None else []
-        turns.update((uid, kind) for kind in (jobs[uid]["turn"] if uid in jobs else own))
-    return turns
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A job of a pool: what is known of it, what is remembered, what its workers take together and
+    what all other replicas do."""
+
+    candidate: Candidate
+    account: JobAccount
+    before: JobMemory | None
+    counts: Counts
+    workers: Resources
+    others: Resources
+    speeds: Sequence[float]
+    """On each kind; 0 on one whose nodes cannot hold its workers, as they are cut up."""
+    is_wide: bool
+
+    @property
+    def uid(self) -> str:
+        return self.candidate.job.uid
 
 
-def _answer(
-    pool: PoolProblem,
-    problem: ClusterProblem,
-    jobs: Mapping[str, JobMemory],
-    turns: Mapping[str, str | None],
-) -> Iterator[tuple[str, Grant | Pause | Refusal]]:
-    """The answers of one pool, by who runs on which kind."""
+def _rows(
+    pool: PoolProblem, problem: ClusterProblem, earlier: Mapping[str, JobMemory]
+) -> Iterator[_Row]:
     for candidate in pool.allocation.candidates:
-        uid, job = candidate.job.uid, candidate.job
-        share = min(sum(jobs[uid]["shares"].values()), 1.0) if uid in jobs else 0.0
-        if uid in turns:
-            reason = f"its turn on nodes of the kind {turns[uid] or 'that there is'}"
-            yield uid, Grant(_counts(job), turns[uid], share, reason)
-            continue
-        left_out = Pause if problem.account(uid).holds else Refusal
-        yield uid, left_out(_why_not(candidate, problem, pool, share), share)
+        job, account = candidate.job, problem.account(candidate.job.uid)
+        counts, replica = job.bounds.clamp(job.counts), job.worker.resources
+        known = throughputs(account, counts, [each.kind for each in pool.kinds])
+        running = [speed for speed in known.values() if speed > 0]
+        usual = sum(running) / len(running) if running else 1.0
+        fits = [each.holds(replica, counts.workers) for each in pool.kinds]
+        speeds = [
+            known.get(each.kind, usual) if holds else 0.0
+            for each, holds in zip(pool.kinds, fits, strict=True)
+        ]
+        workers = replica * counts.workers
+        gang = workers, job.demand(counts) - workers
+        yield _Row(candidate, account, earlier.get(job.uid), counts, *gang, speeds, not any(fits))
+
+
+def round_began(memory: PolicyMemory, otherwise: float) -> float:
+    """Return when the round began that a policy's memory is of."""
+    return float(memory.data.get("cluster", {}).get("round_at", otherwise))
+
+
+def _turn_of(row: _Row) -> list[tuple[str, str | None]]:
+    """On which kind a job runs in a round that has begun, if it does: also without a share."""
+    own = [row.account.holds.kind] if row.account.holds is not None else []
+    return [(row.uid, kind) for kind in (own if row.before is None else row.before["turn"])]
+
+
+def _answer(row: _Row, turns: Mapping[str, str | None]) -> Grant | Pause | Refusal:
+    """The answer by who runs on which kind."""
+    share = 0.0 if row.before is None else min(sum(row.before["shares"].values()), 1.0)
+    if row.uid in turns:
+        kind = turns[row.uid]
+        reason = f"its turn on nodes of the kind {kind or 'that there is'}"
+        return Grant(row.counts, kind, share, reason)
+    why = (
+        f"not its turn: it is meant to run {share:.0%} of the time, and others have received less "
+        "of theirs"
+    )
+    if row.is_wide:
+        why = "no kind of nodes holds its workers, and others leave too little on all together"
+    elif not any(row.speeds):
+        why = "it makes progress on no kind of nodes that is large enough for it"
+    return (Pause if row.account.holds else Refusal)(why, share)
 
 
 def _less_taken(pool: PoolProblem, best_first: Sequence[int]) -> dict[str, Resources]:
@@ -284,25 +302,48 @@ def next_round(
         ]
         for each in sorted(waiting, key=lambda each: _order(each, kind, round_seconds)):
             beside = all_take_workers and (each.workers + each.others).fits_in(has)
-            if _take(each, kind, left, [kind] if beside else last_first):
-                chosen[each.uid] = kind
+            of_ps = [kind] if beside else last_first
+            after = _placed(each.workers, each.others, kind, left, of_ps)
+            if after is not None:
+                chosen[each.uid], left = kind, after
     for each in sorted(contenders, key=lambda each: (each.held is None, each.uid)):
-        if each.is_wide and _spread(each.workers + each.others, after := dict(left), last_first):
-            chosen[each.uid], left = None, after
+        if each.is_wide and _spread(each.workers + each.others, rest := dict(left), last_first):
+            chosen[each.uid], left = None, rest
     return chosen
 
 
-def _take(each: Contender, kind: str, left: dict[str, Resources], of_ps: Sequence[str]) -> bool:
-    """Return whether the job fits on a kind, its PSs on one of others, else spread over these;
-    takes what it asks for."""
-    if not each.workers.fits_in(left[kind]):
-        return False
-    after = {**left, kind: left[kind] - each.workers}
-    whole = next((other for other in of_ps if each.others.fits_in(after[other])), None)
-    if not _spread(each.others, after, of_ps if whole is None else [whole]):
-        return False
-    left.update(after)
-    return True
+def in_order(problem: SharesProblem, order: Sequence[int], *, stops: bool) -> Values:
+    """All the time on one kind for each job in this order: on its fastest with enough left. One for
+    which none has is left out; if it ``stops``, the first that fits on no kind at all ends it.
+
+    PSs are beside the workers, or on the last kind with enough left, or spread over the last."""
+    shares = np.zeros(problem.speeds.shape)
+    kinds = [str(number) for number in range(len(problem.nodes))]
+    left = dict(zip(kinds, map(_amounts, problem.capacity), strict=True))
+    for job in order:
+        speeds = dict(zip(kinds, problem.speeds[job].tolist(), strict=True))
+        gang = _amounts(problem.workers[job]), _amounts(problem.others[job])
+        fastest = sorted(kinds, key=lambda kind: (-speeds[kind], -int(kind)))
+        ways = ((kind, of_ps) for kind in fastest for of_ps in ([kind], kinds[::-1]))
+        places = ((kind, _placed(*gang, kind, left, of_ps)) for kind, of_ps in ways)
+        kind, after = next((each for each in places if each[1] is not None), ("", None))
+        if after is not None and speeds[kind] > 0:
+            shares[job, int(kind)], left = 1.0, after
+        elif after is None and stops:
+            break
+    return shares
+
+
+def _placed(
+    workers: Resources, others: Resources, kind: str, left: dict[str, Resources], of_ps: list[str]
+) -> dict[str, Resources] | None:
+    """What is left of each kind with a job's workers on one and its other replicas on the first of
+    others that holds them, else spread over these; ``None`` where too little is."""
+    if not workers.fits_in(left[kind]):
+        return None
+    after = {**left, kind: left[kind] - workers}
+    whole = next((other for other in of_ps if others.fits_in(after[other])), None)
+    return after if _spread(others, after, of_ps if whole is None else [whole]) else None
 
 
 def _spread(amount: Resources, left: dict[str, Resources], kinds: Sequence[str]) -> bool:
@@ -358,18 +399,6 @@ def throughputs(account: JobAccount, counts: Counts, kinds: Sequence[str]) -> di
     return found
 
 
-def _speeds(candidate: Candidate, problem: ClusterProblem, pool: PoolProblem) -> list[float]:
-    """Of a job on each kind; 0 on one whose nodes cannot hold its workers, as they are cut up."""
-    account, kinds = problem.account(candidate.job.uid), [each.kind for each in pool.kinds]
-    known = throughputs(account, _counts(candidate.job), kinds)
-    running = [speed for speed in known.values() if speed > 0]
-    usual = sum(running) / len(running) if running else 1.0
-    return [
-        known.get(each.kind, usual) if _holds_workers(each, candidate.job) else 0.0
-        for each in pool.kinds
-    ]
-
-
 def _worth(kinds: Sequence[KindCapacity], speeds: Sequence[float]) -> dict[str, tuple[float, ...]]:
     """Of each kind on which a job runs something that is equal for those that are one for it: they
     have the same price, and all but the speed of the fastest."""
@@ -382,59 +411,37 @@ def _worth(kinds: Sequence[KindCapacity], speeds: Sequence[float]) -> dict[str, 
     return worth
 
 
-def _asked(
-    pool: PoolProblem, problem: ClusterProblem, jobs: Mapping[str, JobMemory]
-) -> SharesProblem:
-    candidates = pool.allocation.candidates
-    accounts = [problem.account(each.job.uid) for each in candidates]
-    demands = [_demand(each.job) for each in candidates]
-    capacities = [each.capacity for each in pool.kinds]
-    names = sorted({name for demand in demands for part in demand for name in part})
+def _asked(pool: PoolProblem, rows: Sequence[_Row], at: float) -> SharesProblem:
+    jobs = [each.candidate.job for each in rows]
+    names = sorted({name for each in rows for name in (*each.workers, *each.others)})
     return SharesProblem(
-        at=problem.at,
-        speeds=np.array([_speeds(each, problem, pool) for each in candidates]),
-        workers=_matrix([workers for workers, _ in demands], names),
-        others=_matrix([others for _, others in demands], names),
-        capacity=_matrix(capacities, names),
-        kinds=tuple(each.kind for each in pool.kinds),
+        at=at,
+        speeds=np.array([each.speeds for each in rows]),
+        workers=_matrix([each.workers for each in rows], names),
+        others=_matrix([each.others for each in rows], names),
+        capacity=_matrix([each.capacity for each in pool.kinds], names),
         nodes=np.array([float(each.nodes) for each in pool.kinds]),
         prices=np.array([each.price for each in pool.kinds]),
-        weights=np.array([each.weight for each in accounts]),
-        namespaces=tuple(each.job.key.namespace for each in candidates),
-        steps_left=np.array([_steps_left(each) for each in candidates]),
-        submitted=np.array([each.job.created_at for each in candidates]),
-        finish_by=np.array([each.job.finish_by or math.inf for each in candidates]),
-        notes=tuple(jobs.get(each.job.uid, {}).get("notes", {}) for each in candidates),
+        weights=np.array([each.account.weight for each in rows]),
+        namespaces=tuple(each.key.namespace for each in jobs),
+        steps_left=np.array([_steps_left(each) for each in rows]),
+        submitted=np.array([each.created_at for each in jobs]),
+        finish_by=np.array([each.finish_by or math.inf for each in jobs]),
+        notes=tuple(each.before["notes"] if each.before else {} for each in rows),
     )
 
 
-def _steps_left(candidate: Candidate) -> float:
-    forecast, workers = candidate.forecast, _counts(candidate.job).workers
-    batches = forecast.reference_workers / workers if forecast.batch_per_worker else 1.0
+def _steps_left(row: _Row) -> float:
+    forecast = row.candidate.forecast
+    batches = forecast.reference_workers / row.counts.workers if forecast.batch_per_worker else 1.0
     return forecast.remaining_steps * batches
 
 
-def _contender(
-    candidate: Candidate,
-    problem: ClusterProblem,
-    remembered: JobMemory | None,
-    speeds: Sequence[float],
-    kinds: Sequence[KindCapacity],
-) -> Contender:
-    uid, account = candidate.job.uid, problem.account(candidate.job.uid)
-    worth, held = _worth(kinds, speeds), account.holds.kind if account.holds else None
-    now = None if held is None else worth.get(held)
-    contender = Contender(
-        uid,
-        *_demand(candidate.job),
-        frozenset(worth),
-        held=held,
-        alike=frozenset(kind for kind in worth if kind != held and worth[kind] == now),
-        is_wide=not any(_holds_workers(each, candidate.job) for each in kinds),
-    )
-    if remembered is None:
-        return contender
-    since = {kind: account.received.since(remembered["mark"], kind) for kind in worth}
+def _contender(row: _Row, kinds: Sequence[KindCapacity]) -> Contender:
+    worth, holds = _worth(kinds, row.speeds), row.account.holds
+    held = None if holds is None else holds.kind
+    received, now = row.account.received, None if held is None else worth.get(held)
+    before = row.before or {"shares": {}, "mark": received.by_kind, "deficit": {}}
 
     def together(amounts: Mapping[str, float]) -> dict[str, float]:
         return {
@@ -442,38 +449,22 @@ def _contender(
             for kind in worth
         }
 
-    return replace(
-        contender,
-        shares=together(remembered["shares"]),
-        seconds=together(since),
-        deficit=together(remembered["deficit"]),
+    return Contender(
+        row.uid,
+        row.workers,
+        row.others,
+        frozenset(worth),
+        shares=together(before["shares"]),
+        seconds=together({kind: received.since(before["mark"], kind) for kind in worth}),
+        deficit=together(before["deficit"]),
+        held=held,
+        alike=frozenset(kind for kind in worth if kind != held and worth[kind] == now),
+        is_wide=row.is_wide,
     )
 
 
-def _holds_workers(kind: KindCapacity, job: Job) -> bool:
-    return kind.holds(job.worker.resources, _counts(job).workers)
-
-
-def _why_not(candidate: Candidate, problem: ClusterProblem, pool: PoolProblem, share: float) -> str:
-    if not any(_holds_workers(each, candidate.job) for each in pool.kinds):
-        return "no kind of nodes holds its workers, and others leave too little on all together"
-    if not any(_speeds(candidate, problem, pool)):
-        return "it makes progress on no kind of nodes that is large enough for it"
-    return (
-        f"not its turn: it is meant to run {share:.0%} of the time, and others have received less "
-        "of theirs"
-    )
-
-
-def _counts(job: Job) -> Counts:
-    return job.bounds.clamp(job.counts)
-
-
-def _demand(job: Job) -> tuple[Resources, Resources]:
-    """Return what the workers take together, and what all other replicas do."""
-    counts = _counts(job)
-    workers = job.worker.resources * counts.workers
-    return workers, job.demand(counts) - workers
+def _amounts(row: Values) -> Resources:
+    return Resources({str(number): int(amount) for number, amount in enumerate(row.tolist())})
 
 
 def _matrix(amounts: Sequence[Resources], names: Sequence[str]) -> Values:

@@ -12,6 +12,7 @@ from typing import Final
 from numpy.random import SeedSequence
 
 from optimus.allocation import NO_HISTORY, PolicyMemory
+from optimus.allocation.turns import round_began
 from optimus.errors import NotReady
 from optimus.interval.begin import begin_pending, begin_together, pending_of
 from optimus.interval.capacity_plan import CapacityPlan
@@ -117,8 +118,7 @@ class IntervalDriver:
         plan = replace(plan, memory=self._stored(now, plan))
         if now.takes_turns and state.planned_at is not None:
             # A new leader goes on with the round that has begun, which ends when it would have.
-            round_of = plan.memory.of_cluster().data.get("cluster", {})
-            state.planned_at -= cluster.at - round_of.get("round_at", cluster.at)
+            state.planned_at -= cluster.at - round_began(plan.memory, cluster.at)
         state.loan = plan.loan
         state.kind_factors, state.kind_orders = plan.kind_factors, plan.kind_orders
         # 3. Published policies stop all that they move together

@@ -16,7 +16,9 @@ class FifoPolicy:
     """The user's own counts in order of arrival; forecasts are not used."""
 
     name: ClassVar[str] = "fifo"
-    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="spread", reads_forecasts=False)
+    traits: ClassVar[PolicyTraits] = PolicyTraits(
+        placed_by="spread", reads_forecasts=False, resizes=False
+    )
     """The paper names no placement: spread."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:

@@ -1,13 +1,8 @@
 """Fairness among namespaces, then by weight among their jobs (Gavel, OSDI 2020, section 4.3).
 
-Water filling: throughputs, as multiples of those with an equal part of all kinds and times the
-job's size, rise together, each by its job's weight: of every namespace 1, divided among its jobs
-that can still get more by the weights of their classes. So what a job cannot use goes to its own
-namespace first, and then to others.
+Water filling as in ``gavel_las``, in which each namespace counts 1, divided by weight among those
+of its jobs that can still get more: what a job cannot use goes to its own namespace first.
 """
-
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +11,18 @@ from optimus.allocation.time_shares import SharesProblem, TimeShares, Values
 from optimus.allocation.turns import TurnsPolicy
 
 
-@dataclass(frozen=True, slots=True)
 class GavelHierarchicalPolicy(TurnsPolicy):
     """Fair among namespaces, and by weight among the jobs of each."""
 
-    name: ClassVar[str] = "gavel-hierarchical"
+    name = "gavel-hierarchical"
 
     def shares(self, problem: SharesProblem) -> Values:
         """Ideal parts of the time, of shape (jobs, kinds)."""
-        names = sorted(set(problem.namespaces))
-        of = np.array([names.index(each) for each in problem.namespaces])
-        own, unit = problem.weights, problem.usual / np.maximum(problem.sizes, 1e-12)
+        _, of = np.unique(problem.namespaces, return_inverse=True)
+        own, fair = problem.weights, problem.fair
 
         def lifts(free: NDArray[np.bool_]) -> Values:
-            weights = np.zeros(len(of))
-            for namespace in range(len(names)):
-                members = np.flatnonzero(free & (of == namespace))
-                weights[members] = own[members] / own[members].sum()
-            return weights * unit
+            of_namespace = np.bincount(of, weights=own * free)
+            return np.where(free, fair / np.maximum(of_namespace, 1e-300)[of], 0.0)
 
         return TimeShares(problem, of.astype(np.float64), own).fill(lifts)

@@ -1,24 +1,18 @@
 """The shortest time until all jobs end, over kinds of nodes (Gavel, OSDI 2020, section 4.2).
 
-The smallest throughput as a part of the steps left is made as large as possible. That is one
-programme; the authors' program tries end times by bisection. Mean completion times suffer: all jobs
-end late, together.
+The smallest throughput as a part of the steps left is made as large as possible, by one programme.
+Mean completion times suffer: all jobs end late, together.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from optimus.allocation.policy import PolicyTraits
 from optimus.allocation.time_shares import SharesProblem, TimeShares, Values
 from optimus.allocation.turns import READING_FORECASTS, TurnsPolicy
 
 
-@dataclass(frozen=True, slots=True)
 class GavelMakespanPolicy(TurnsPolicy):
     """Minimises the makespan of the jobs that are there."""
 
-    name: ClassVar[str] = "gavel-makespan"
-    traits: ClassVar[PolicyTraits] = READING_FORECASTS
+    name = "gavel-makespan"
+    traits = READING_FORECASTS
 
     def shares(self, problem: SharesProblem) -> Values:
         """Ideal parts of the time, of shape (jobs, kinds)."""

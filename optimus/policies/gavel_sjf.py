@@ -1,26 +1,23 @@
 """Shortest job first, over kinds of nodes (Gavel, OSDI 2020, section 4.2).
 
-In ascending order of the time that a job has left on its fastest kind, each job has its fastest
-kind with enough left; one for which none has is left out. The paper's objective, the least
-remaining time of any job, leaves open what all others get; this is its repetition.
+The paper's objective, the least remaining time of any job, leaves open what all others get; this is
+its repetition. A job for which no kind has enough left is left out.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from optimus.allocation.policy import PolicyTraits
-from optimus.allocation.time_shares import SharesProblem, Values, in_order
-from optimus.allocation.turns import READING_FORECASTS, TurnsPolicy
+from optimus.allocation.time_shares import SharesProblem, Values
+from optimus.allocation.turns import READING_FORECASTS, TurnsPolicy, in_order
 
 
 @dataclass(frozen=True, slots=True)
 class GavelSjfPolicy(TurnsPolicy):
     """Runs what has least time left on its fastest kind. Long jobs may wait for ever."""
 
-    name: ClassVar[str] = "gavel-sjf"
-    traits: ClassVar[PolicyTraits] = READING_FORECASTS
+    name = "gavel-sjf"
+    traits = READING_FORECASTS
 
     reset_rounds: int = 0
     """Least rounds between two settings of the shares. Default: in each round."""

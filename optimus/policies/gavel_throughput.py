@@ -1,22 +1,18 @@
 """The largest total throughput over kinds of nodes (Gavel, OSDI 2020, section 4.2).
 
-A throughput counts as a part of the job's best one: the authors' program adds steps per second up,
-whatever a step is. Jobs that gain little by any kind do not run: it starves them.
+A throughput counts as a part of the job's best one; the authors' program adds steps per second up,
+whatever a step is. Jobs that gain little by any kind starve.
 """
-
-from dataclasses import dataclass
-from typing import ClassVar
 
 from optimus.allocation.time_shares import SharesProblem, TimeShares, Values
 from optimus.allocation.turns import TurnsPolicy
 
 
-@dataclass(frozen=True, slots=True)
 class GavelThroughputPolicy(TurnsPolicy):
     """Maximises the sum of all throughputs."""
 
-    name: ClassVar[str] = "gavel-throughput"
+    name = "gavel-throughput"
 
     def shares(self, problem: SharesProblem) -> Values:
         """Ideal parts of the time, of shape (jobs, kinds)."""
-        return TimeShares(problem).maximise(problem.speeds / problem.best[:, None])
+        return TimeShares(problem).maximise(problem.relative)

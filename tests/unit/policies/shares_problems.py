@@ -23,7 +23,6 @@ def shares_problem(
         workers=taken,
         others=np.zeros_like(taken) if others is None else np.array(others, float),
         capacity=free,
-        kinds=tuple(f"kind-{number}" for number in range(len(free))),
         nodes=np.ones(len(free)),
         prices=np.ones(len(free)),
         weights=np.ones(len(rows)),

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from benchmarks.learning import drawn_scorer
 from optimus.allocation import AllocationProblem
@@ -13,8 +12,7 @@ from optimus.policies import policy_named
 from optimus.policies.dl2 import Dl2Policy
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
-from tests.unit.policies.drawn import problems
-from tests.unit.policies.problems import candidate, problem, used
+from tests.unit.policies.problems import candidate, problem
 
 EVERYWHERE = np.full(len(FEATURES), 1e6)
 
@@ -69,26 +67,6 @@ def test_a_job_unlike_those_of_the_training_counts_once() -> None:
     assert answer.counts == OptimusPolicy().allocate(two_jobs(16)).counts
     why = "not learned (size beside the others' lies outside the training): "
     assert answer.reasons["a"].startswith(why)
-
-
-@settings(deadline=None)
-@given(given_problem=problems())
-def test_what_is_learned_keeps_to_capacity_and_bounds(given_problem: AllocationProblem) -> None:
-    for weights in (smaller_first(1.0), policy_named_weights()):
-        answer = policy(weights).allocate(given_problem)
-        assert used(given_problem, answer).fits_in(given_problem.available)
-        for each in given_problem.candidates:
-            counts = answer.counts.get(each.job.uid)
-            assert counts is None or each.job.bounds.allow(counts)
-
-
-@settings(deadline=None)
-@given(given_problem=problems())
-def test_the_order_of_the_jobs_does_not_matter(given_problem: AllocationProblem) -> None:
-    turned = replace(given_problem, candidates=given_problem.candidates[::-1])
-    one, other = (policy(smaller_first(1.0)).allocate(each) for each in (given_problem, turned))
-    assert one.counts == other.counts
-    assert dict(one.reasons) == dict(other.reasons)
 
 
 def policy_named_weights() -> LearnedScorer:

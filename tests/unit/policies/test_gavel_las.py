@@ -275,23 +275,12 @@ class TestMemory:
         assert after.data["jobs"]["a"]["deficit"] == pytest.approx({"fast": 1500.0})
         assert after.data["jobs"]["a"]["mark"] == {"fast": 500.0}
 
-    def test_of_another_policy_is_not_read(self) -> None:
-        accounts = {"a": measured(1.0, 1.0)}
-        strange = PolicyMemory("other", 1, {"reset_at": "no"})
-        _, memory = GavelLasPolicy().decide(asked(7.0, accounts), strange, 1)
-        assert (memory.policy, memory.data["cluster"]["reset_at"]) == ("gavel-las", 7.0)
-
     def test_forgets_jobs_that_are_gone(self) -> None:
         policy = GavelLasPolicy()
         accounts = {"a": measured(1.0, 1.0), "b": measured(1.0, 1.0)}
         _, memory = policy.decide(asked(0.0, accounts), NO_MEMORY, 1)
         _, after = policy.decide(asked(360.0, {"a": accounts["a"]}), memory, 1)
         assert set(after.data["jobs"]) == {"a"}
-
-
-def test_nobody_asks() -> None:
-    answer, _ = GavelLasPolicy().decide(asked(0.0, {}), NO_MEMORY, 1)
-    assert not answer
 
 
 def through_text(memory: PolicyMemory) -> PolicyMemory:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimus.allocation import NO_MEMORY, AllocationProblem, ClusterProblem, PolicyMemory, per_pool
-from optimus.allocation.policy import NO_ACCOUNT, Pause, PoolProblem, Refusal, Service, grants
+from optimus.allocation.policy import Pause, PoolProblem, Refusal, grants
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
 from optimus.policies.drf import DrfPolicy
@@ -120,14 +120,3 @@ class TestMemory:
         one, other = PolicyMemory("a", 1, {"x": 1, "y": 2}), PolicyMemory("a", 1, {"y": 2, "x": 1})
         assert one.as_json() == other.as_json()
         assert json.loads(one.as_json())["data"] == {"x": 1, "y": 2}
-
-
-def test_an_unknown_job_has_an_empty_account() -> None:
-    assert asked().account("nobody") == NO_ACCOUNT
-
-
-def test_service_since_a_mark_is_by_kind() -> None:
-    service = Service(30.0, {"fast": 20.0, "slow": 10.0})
-    assert service.since({"fast": 5.0}, "fast") == 15.0
-    assert service.since({"fast": 5.0}, "slow") == 10.0
-    assert service.since({}, "other") == 0.0

@@ -53,11 +53,6 @@ def test_an_option_that_cannot_be_used_is_refused_with_a_sentence(
     assert str(caught.value) == sentence
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_every_policy_is_made_without_options(policy: str) -> None:
-    assert policy_named(policy).name == policy
-
-
 def test_a_file_of_options_names_policies_and_their_options() -> None:
     read = policy_options({"gavel-las": {"reset-rounds": 3}, "optimus-paper": None})
     assert read == {"gavel-las": {"reset-rounds": 3}, "optimus-paper": {}}
