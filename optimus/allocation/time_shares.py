@@ -157,11 +157,9 @@ class TimeShares:
         if not (slope > 0).any():
             return Raised(np.zeros(self._shape), np.inf, bounding)
         scale, limits = float(slope.max()), len(self._most)
-        lifted = np.append(np.zeros(limits), -slope / scale)[:, None]
-        rows, upper = (
-            sp.sparse.hstack([self._rows, lifted]),
-            np.append(self._upper, np.inf),
-        )
+        lifted: Any = np.append(np.zeros(limits), -slope / scale)[:, None]
+        rows = sp.sparse.hstack([self._rows, lifted])
+        upper = np.append(self._upper, np.inf)
         objective = np.append(np.zeros(len(self._upper)), 1.0)
         solution = solved(objective, rows, self._bounds(floors), upper)
         values, duals = np.array(solution.col_value), np.abs(solution.row_dual)[limits:]
@@ -212,7 +210,8 @@ class TimeShares:
         price = sp.sparse.csr_array(np.append(self._scaled(cost), 0.0)[None])
         low, high = self._bounds(floors)
         bound = np.where(np.isfinite(low), low, high)  # the finite one
-        rows = sp.sparse.vstack([sp.sparse.hstack([self._rows, -bound[:, None]]), price])
+        scaled: Any = -bound[:, None]
+        rows = sp.sparse.vstack([sp.sparse.hstack([self._rows, scaled]), price])
         bounds = np.append(low - bound, 1.0), np.append(high - bound, 1.0)
         upper = np.append(np.where(self._upper > 0, np.inf, 0.0), np.inf)
         found = solved(np.append(self._scaled(worth), 0.0), rows, bounds, upper)

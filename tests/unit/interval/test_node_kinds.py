@@ -218,6 +218,19 @@ def test_of_several_that_want_a_kind_the_one_that_gains_most_gets_it() -> None:
     assert FixedJobs({"a": 90_000, "b": 5000, "c": 90_000}).moved() == {"b": "fast"}
 
 
+def test_a_job_gets_a_full_kind_from_one_that_loses_less() -> None:
+    held = FixedJobs({"long": 90_000, "short": 5000}, on_fast=("long",))
+    assert held.moved() == {"short": "fast", "long": "slow"}
+    back = FixedJobs({"long": 90_000, "short": 5000}, on_fast=("short",))
+    assert back.moved() == {}
+
+
+def test_a_job_with_a_deadline_gives_its_nodes_to_nobody() -> None:
+    late = FixedJobs({"long": 90_000, "short": 5000}, on_fast=("long",))
+    late.settings = {"finish_by": 20_000.0}
+    assert late.moved() == {}
+
+
 @pytest.mark.parametrize("own", ["shown by itself", "usual"])
 def test_a_gang_of_several_kinds_goes_to_one(own: str) -> None:
     """Its workers on the faster one wait for the slowest at every step."""
