@@ -132,7 +132,7 @@ def look_at(
     true_left, true_after = steps / truth.at(now), steps / truth.at(then)
     came, deviation = true_left - true_after, 0.0
     if isinstance(forecast.speed, SpeedModel):
-        deviation = forecast.speed.ratio_uncertainty(now, then)
+        deviation = float(forecast.speed.ratio_uncertainty(now, *then)[0])
     return [
         Look(
             len({each.counts for each in progress.samples}),

@@ -23,4 +23,5 @@ def duration(seconds: float) -> str:
     if days:
         return f"{days} d {hours} h"
     parts = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes or hours)
-    return " ".join([*parts, f"{rest} s"] if not hours else parts)
+    parts += [f"{rest} s"] * (not hours and bool(rest or not parts))
+    return " ".join(parts)

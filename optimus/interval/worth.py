@@ -186,5 +186,5 @@ def _time_ratios(forecast: Forecast, now: Counts, then: Counts) -> Vector:
     """Equally likely values of the time at the new counts to that at the present, ``(points,)``."""
     spread = 0.0
     if isinstance(forecast.speed, SpeedModel):
-        spread = forecast.speed.ratio_uncertainty(now, then)
+        spread = float(forecast.speed.ratio_uncertainty(now, *then)[0])
     return forecast.at(then) / forecast.at(now) * np.exp(spread * _QUANTILES)

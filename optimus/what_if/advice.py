@@ -287,8 +287,7 @@ class _Model(NamedTuple):
         ratio = forecast.remaining_seconds(ps, workers) / forecast.at(job.counts)
         spread = np.zeros(len(ps))
         if isinstance(forecast.speed, SpeedModel):
-            uncertainty = forecast.speed.uncertainty
-            spread = np.hypot(uncertainty(ps, workers), uncertainty(*job.counts))
+            spread = forecast.speed.ratio_uncertainty(job.counts, ps, workers)
         return cls(forecast, ratio, spread)
 
     @property

@@ -259,15 +259,14 @@ class SpeedModel:
         variance = self.error**2 * (within + self.deviation.variance(ps, workers)) + between
         return np.asarray(np.sqrt(variance), dtype=np.float64)
 
-    def ratio_uncertainty(self, now: Counts, then: Counts) -> float:
-        """The relative standard deviation of the ratio of the speeds at two pairs of counts.
-
-        What is wrong at both, as the scale or the law, cancels."""
-        ps, workers = np.array([now, then], dtype=np.float64).T
+    def ratio_uncertainty(self, now: Counts, ps: ArrayLike, workers: ArrayLike) -> Vector:
+        """The relative standard deviation of the ratio of the speeds at each pair of counts to that
+        at these, (pairs,). What is wrong at both, as the scale or the law, cancels."""
+        ps, workers = np.append(now.ps, ps), np.append(now.workers, workers)
         within, between = self.curve.covariances(ps, workers)
         covariance = self.error**2 * (within + self.deviation.covariance(ps, workers)) + between
-        contrast = np.array([1.0, -1.0])
-        return math.sqrt(max(contrast @ covariance @ contrast, 0.0))
+        variance = covariance[0, 0] + covariance.diagonal()[1:] - 2 * covariance[0, 1:]
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
     def anchored(self, counts: Counts, steps_per_second: float) -> "SpeedModel":
         """The same function, multiplied so that it gives this speed at these counts."""

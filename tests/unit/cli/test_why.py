@@ -134,7 +134,7 @@ def test_a_job_that_waits_for_others() -> None:
         "worker         4      4      0            0\n\n"
         f"why             {WAITS} (Event of 00:03 UTC)\n"
         f"kube-scheduler  {refusal}\n"
-        "for             5 min 0 s\n\n"
+        "for             5 min\n\n"
         "What you can do:\n"
         "- wait, or start sooner with fewer replicas, or with replicas that ask for less of what is"
         " short\n"

@@ -42,13 +42,13 @@ def test_that_of_a_ratio_is_smaller_than_if_both_erred_alone_and_covers_the_tabl
         table = speeds(mode)
         ((model, hidden),) = learned(table, [number], mode, BATCHES[mode])
         for now, then in pairwise(hidden):
-            said = model.ratio_uncertainty(now, then)
+            (said,) = model.ratio_uncertainty(now, *then)
             error = np.log(model.at(then) / model.at(now) * table[now] / table[then])
             apart.append(abs(error) / said)
             parts.append(said / np.hypot(*model.uncertainty(*np.array([now, then]).T)))
     assert np.mean(np.array(apart) < 1.64) > 0.75
     assert np.mean(parts) < 0.95
-    assert model.ratio_uncertainty(Counts(2, 3), Counts(2, 3)) == pytest.approx(0.0, abs=1e-6)
+    assert model.ratio_uncertainty(Counts(2, 3), 2, 3) == pytest.approx(0.0, abs=1e-6)
 
 
 def samples_of(
