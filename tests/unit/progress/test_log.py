@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.jobs import Counts, Role
+from optimus.jobs import Counts
 from optimus.progress.log import ProgressLog
 from optimus.progress.state import LogState
 from optimus.progress.types import LogLine
@@ -123,31 +123,3 @@ def test_how_a_log_is_cut_into_reads_does_not_matter(data: st.DataObject) -> Non
                 SYNC, msgspec.convert(msgspec.to_builtins(log.to_state()), LogState)
             )
     assert log.progress(LATER) == whole.progress(LATER)
-
-
-SHAPES = (
-    "step={0} loss={0}",
-    "Epoch[{0}] Batch [{0}]\tSpeed: {0} samples/sec\tloss={0}",
-    "Epoch {0}/9",
-    "{0}/{0} - 1s - loss: {0}",
-    "Epoch[{0}] Train-loss={0}",
-    "Saving checkpoints for {0} into x",
-    "loss = {0}, step = {0}",
-    "global_step/sec: {0}",
-    'Saved checkpoint to "a-{0}.params"',
-)
-VALUES = ("0", "1", "7", "0040", "9" * 15, "9" * 40, "1e308", "nan", "-1", "x")
-LINES = st.one_of(
-    st.text(), st.builds(str.format, st.sampled_from(SHAPES), st.sampled_from(VALUES))
-)
-
-
-@examples(300)
-@given(st.lists(st.tuples(st.floats(0, 1e10), LINES, st.integers(0, 2)), max_size=30))
-def test_no_line_can_break_the_log(lines: list[tuple[float, str, int]]) -> None:
-    log = ProgressLog(SYNC)
-    for at, text, pod in lines:
-        log.observe(f"w{pod}", Role.WORKER, pod, Counts(1, 2), [LogLine(at, text)], "r")
-    progress = log.progress(LATER)
-    msgspec.json.decode(msgspec.json.encode(log.to_state()), type=LogState)
-    assert all(sample.steps_per_second > 0 for sample in progress.samples)
