@@ -1,17 +1,15 @@
-"""How long one allocation and placement takes, from 100 to 4,000 jobs, and how that grows.
+"""How long one allocation and placement takes, from 100 to 4,000 jobs.
 
-``python -m benchmarks.allocation [--policy NAME] [--tasks KIND] [--largest] [--repeats N]`` draws
-the jobs again from their seed and prints JSON: CPU seconds of this process, best of the repeats;
-the objective; and the exponent of growth, the slope of log seconds over log jobs (none of the
-largest size alone). Tasks are ``plain`` (whole cores, no GPU), ``gpu`` (the same, a GPU a worker)
-or ``own`` (each job asks for fractions of its own, a third for GPUs). The named reference, measured
-in the same run, is ``heap-and-rows``: the published greedy one step at a time in a heap, by cores
-alone, and nothing placed."""
+``python -m benchmarks.allocation [--tasks KIND] [--largest] [--repeats N]`` draws the jobs again
+from their seed and prints JSON: CPU seconds of this process, best of the repeats; the objective.
+Tasks are ``plain`` (whole cores, no GPU), ``gpu`` (the same, a GPU a worker) or ``own`` (each job
+asks for fractions of its own, a third for GPUs). The named reference, measured in the same run, is
+``heap-and-rows``: the published greedy one step at a time in a heap, by cores alone, and nothing
+placed."""
 
 import argparse
 import heapq
 import json
-import math
 import random
 import tempfile
 import time
@@ -23,7 +21,7 @@ from pathlib import Path
 from optimus.allocation import Candidate, ClusterProblem, Policy, PolicyMemory, PolicyTraits
 from optimus.allocation.policy import ClusterAllocation
 from optimus.cli.job_table import TableForecast, read_job_table
-from optimus.cli.plan import POOL_POLICIES, Plan, equal_nodes, plan, policy_for_tables
+from optimus.cli.plan import Plan, equal_nodes, plan, policy_for_tables
 from optimus.nodes import Node
 from optimus.resources import Resources
 
@@ -150,7 +148,7 @@ def measure(jobs: int, nodes: int, options: argparse.Namespace) -> dict[str, flo
     candidates, cluster, policy = (
         drawn(jobs, options.tasks),
         equal_nodes(nodes, NODE),
-        policy_for_tables(options.policy),
+        policy_for_tables("optimus"),
     )
     begin = time.process_time()
     heap_and_rows(candidates, nodes)
@@ -173,28 +171,12 @@ def measure(jobs: int, nodes: int, options: argparse.Namespace) -> dict[str, flo
 def main() -> None:
     """Measure all sizes and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--policy", choices=POOL_POLICIES, default="optimus")
     parser.add_argument("--tasks", type=Tasks, choices=list(Tasks), default=Tasks.PLAIN)
     parser.add_argument("--largest", action="store_true", help="the largest size alone")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     found = [measure(*size, options) for size in (SIZES[-1:] if options.largest else SIZES)]
-    header = {"policy": options.policy, "tasks": options.tasks, "growth_exponent": _slope(found)}
-    print(json.dumps({**header, "sizes": found}, indent=2))
-
-
-def _slope(found: Sequence[dict[str, float]]) -> float | None:
-    if len(found) < 2:
-        return None
-    points = [
-        (math.log(each["jobs"]), math.log(each["allocation_seconds"] + each["placement_seconds"]))
-        for each in found
-    ]
-    x_mean, y_mean = (sum(column) / len(points) for column in zip(*points, strict=True))
-    return float(
-        sum((x - x_mean) * (y - y_mean) for x, y in points)
-        / sum((x - x_mean) ** 2 for x, _ in points)
-    )
+    print(json.dumps({"tasks": options.tasks, "sizes": found}, indent=2))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 ``python -m benchmarks.gavel_rounds`` replays the traces of ``tests/data/gavel``. For each row of
 its reference.csv it prints mean completion time and makespan in hours, beside those of Gavel's
 simulator; with ``--policy`` also where there is no reference. It shows that the programmes are
-right; what restarts, PSs and nodes do to a policy is for ``optimus simulate``. Space sharing,
-Gandiva and AlloX are in modules of their own beside this one.
+right; what restarts, PSs and nodes do to a policy is for ``optimus simulate``.
 
 The loop (scheduler/scheduler.py of stanford-futuredata/gavel at c4fa400, read and written anew): a
 round lasts 360 s, or until its last job ends; jobs that arrived meanwhile join then. Shares are set
@@ -20,13 +19,11 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import eye_array, kron, vstack
 
-from benchmarks.gavel_allox import allox
-from benchmarks.gavel_space_sharing import Gandiva, Pairs, max_min_of_pairs
 from optimus.allocation.time_shares import SharesProblem, TimeShares, Values, solved
 from optimus.allocation.turns import Notes
 from optimus.policies.gavel_cost import GavelCostPolicy
@@ -50,8 +47,6 @@ ROUND_SECONDS, RESET_SECONDS = 360.0, 1920.0
 _HALF_ROUND = ROUND_SECONDS / 2
 
 Shares = Callable[[SharesProblem], Values]
-SharesOfPairs = Callable[[SharesProblem, Pairs], tuple[Values, Notes]]
-"""Of shape (jobs + pairs, kinds); without pairs, (jobs, kinds)."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +58,6 @@ class TraceJob:
     workers: int
     weight: float
     speeds: tuple[float, ...]
-    model: str
-    beside: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]
-    """By the model of a job beside it on its workers: its own speeds then, and the other's."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A policy in this loop; ``shuffles``: it knows no throughputs of kinds."""
-
-    start: Callable[[int], SharesOfPairs]
-    """From the seed."""
-    shuffles: bool = False
-    fills: bool = True
-    pairs: bool = False
-    """Whether jobs may share their workers."""
 
 
 def no_notes(problem: SharesProblem) -> Notes:
@@ -85,87 +65,54 @@ def no_notes(problem: SharesProblem) -> Notes:
     return [{}] * len(problem.weights)
 
 
-def of_jobs(
-    shares: Shares, notes: Callable[[SharesProblem], Notes] = no_notes
-) -> Callable[[int], SharesOfPairs]:
-    """A policy by which each job has its workers for itself."""
-    return lambda _seed: lambda problem, _pairs: (shares(problem), notes(problem))
+@dataclass(frozen=True)
+class Rule:
+    """A policy in this loop; ``shuffles``: it knows no throughputs of kinds."""
+
+    shares: Shares
+    notes: Callable[[SharesProblem], Notes] = no_notes
+    shuffles: bool = False
+    fills: bool = True
 
 
 @dataclass
 class Active:
-    """A job that has arrived and not ended."""
+    """A job that has arrived and not ended. Lists are by kind."""
 
     index: int
     job: TraceJob
     left: float
     notes: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass
-class Unit:
-    """What has shares: a job, or two that share their workers. Lists are by kind."""
-
-    jobs: tuple[Active, ...]
-    speeds: tuple[Sequence[float], ...]
-    """Of each job."""
-    received: list[float]
+    received: list[float] = field(default_factory=lambda: [_HALF_ROUND] * len(KINDS))
     deficit: list[float] = field(default_factory=lambda: [0.0] * len(KINDS))
     shares: Sequence[float] | None = None
 
-    @property
-    def indexes(self) -> list[int]:
-        """Of its jobs."""
-        return [each.index for each in self.jobs]
-
-    @property
-    def workers(self) -> int:
-        """Those of one of the jobs: both run on the same."""
-        return self.jobs[0].job.workers
-
-    def runs_on(self, kind: int) -> bool:
-        """Whether each of the jobs makes progress there."""
-        return all(speeds[kind] for speeds in self.speeds)
-
     def priority(self, kind: int, of_all: Sequence[float]) -> float:
         """Share by the part of the kind's time that it has received."""
-        if self.shares is None or not self.shares[kind] or not self.runs_on(kind):
+        if self.shares is None or not self.shares[kind] or not self.job.speeds[kind]:
             return 0.0
         received = self.received[kind] / of_all[kind]
         return self.shares[kind] / received if received else self.shares[kind] * 1e9
 
 
 class Turn(NamedTuple):
-    """What a unit does in a round: when that ends, and the steps of each of its jobs."""
+    """What a job does in a round: when that ends, and its steps."""
 
     end: float
-    unit: Unit
+    of: Active
     kind: int
-    steps: Sequence[float]
+    steps: float
 
 
 def read_trace(name: str) -> list[TraceJob]:
     """The jobs of a trace of Gavel's, each with its speeds."""
-    alone = json.loads((DATA / "simulation_throughputs.json").read_text())
-    together = json.loads((DATA / "colocated.json").read_text())
+    throughputs = json.loads((DATA / "simulation_throughputs.json").read_text())
     jobs = []
     for line in (DATA / f"{name}.trace").read_text().splitlines():
         model, *_, steps, scale, weight, _slo, arrival = line.split("\t")
-        job = f"('{model}', {scale})"
-        speeds = tuple(alone[kind][job]["null"] for kind in KINDS)
-        numbers = float(arrival), float(steps), int(scale), float(weight)
-        jobs.append(TraceJob(*numbers, speeds, job, dict(_beside(job, together))))
+        speeds = tuple(throughputs[kind][f"('{model}', {scale})"]["null"] for kind in KINDS)
+        jobs.append(TraceJob(float(arrival), float(steps), int(scale), float(weight), speeds))
     return jobs
-
-
-def _beside(job: str, together: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The table has each pair once."""
-    for first, others in together[KINDS[0]].items():
-        for second in others:
-            if job in (first, second):
-                both = [together[kind][first][second] for kind in KINDS]
-                ours, theirs = zip(*both, strict=True)
-                yield (second, (ours, theirs)) if job == first else (first, (theirs, ours))
 
 
 class Replayed(NamedTuple):
@@ -195,8 +142,8 @@ def least_dollars(jobs: Sequence[TraceJob]) -> float:
 
 def replay(jobs: Sequence[TraceJob], workers: Sequence[int], rule: Rule, seed: int = 0) -> Replayed:
     """A trace under a policy."""
-    shuffler, shares = random.Random(seed + 5), rule.start(seed)
-    queue, active, units = list(enumerate(jobs)), list[Active](), list[Unit]()
+    shuffler = random.Random(seed + 5)
+    queue, active = list(enumerate(jobs)), list[Active]()
     running = list[Turn]()
     ended, of_all = dict[int, float](), [0.0] * len(KINDS)
     now, began, round_end, reset_at = jobs[0].arrival, 0.0, None, 0.0
@@ -208,75 +155,48 @@ def replay(jobs: Sequence[TraceJob], workers: Sequence[int], rule: Rule, seed: i
         else:
             now = queue[0][1].arrival
         for turn in running:
-            turn.unit.received[turn.kind] += turn.end - began
+            turn.of.received[turn.kind] += turn.end - began
             of_all[turn.kind] += turn.end - began
-            for each, steps in zip(turn.unit.jobs, turn.steps, strict=True):
-                each.left -= steps
-                if each.left <= 0:
-                    ended[each.index], changed = turn.end - each.job.arrival, True
+            turn.of.left -= turn.steps
+            if turn.of.left <= 0:
+                ended[turn.of.index], changed = turn.end - turn.of.job.arrival, True
         active = [each for each in active if each.index not in ended]
-        units = [unit for unit in units if not any(each.index in ended for each in unit.jobs)]
         while queue and queue[0][1].arrival <= now:
             index, job = queue.pop(0)
             active.append(Active(index, job, job.steps))
-            units += added(active, pairs=rule.pairs)
             changed = True
         if changed and active and (now - reset_at >= RESET_SECONDS or reset_at == 0):
-            set_shares(shares, active, units, workers, (now, now - reset_at))
-            of_all = [_HALF_ROUND * len(units)] * len(KINDS)
+            set_shares(rule, active, workers, (now, now - reset_at))
+            of_all = [_HALF_ROUND * len(active)] * len(KINDS)
             reset_at, changed = now, False
         kinds = list(range(len(KINDS)))
         if rule.shuffles:
             shuffler.shuffle(kinds)
         running = [
-            turn_of(unit, kind, now)
-            for unit, kind in chosen(units, workers, kinds, of_all, fills=rule.fills)
+            turn_of(each, kind, now)
+            for each, kind in chosen(active, workers, kinds, of_all, fills=rule.fills)
         ]
         dollars += sum(
-            (turn.end - now) / 3600 * turn.unit.workers * PRICES[turn.kind] for turn in running
+            (turn.end - now) / 3600 * turn.of.job.workers * PRICES[turn.kind] for turn in running
         )
     return Replayed([ended[index] for index in range(len(jobs))], now, dollars)
 
 
-def added(active: Sequence[Active], *, pairs: bool) -> Iterator[Unit]:
-    """The units that the last of the jobs makes: alone, and with each other of as many workers."""
-    *others, last = active
-    yield Unit((last,), (last.job.speeds,), [_HALF_ROUND] * len(KINDS))
-    for other in others if pairs else ():
-        both = other.job.beside.get(last.job.model)
-        if both is not None:
-            yield Unit((other, last), both, [0.0] * len(KINDS))
-
-
 def set_shares(
-    found: SharesOfPairs,
-    active: Sequence[Active],
-    units: Sequence[Unit],
-    workers: Sequence[int],
-    times: tuple[float, float],
+    rule: Rule, active: Sequence[Active], workers: Sequence[int], times: tuple[float, float]
 ) -> None:
     """Sets the shares anew; what was received goes into the deficits. ``times``: now, and since the
     last time."""
     now, elapsed = times
-    for unit in units:
-        for kind, received in enumerate(unit.received):
-            due = unit.shares[kind] * elapsed if unit.shares is not None else 0.0
-            unit.deficit[kind] += due - (received - _HALF_ROUND)
-        unit.received = [_HALF_ROUND] * len(KINDS)
-    alone = [unit for unit in units if len(unit.jobs) == 1]
-    together = [unit for unit in units if len(unit.jobs) > 1]
-    row = {each.index: place for place, each in enumerate(active)}
-    pairs = Pairs(
-        np.array([row[index] for unit in together for index in unit.indexes], np.intp).reshape(
-            -1, 2
-        ),
-        np.array([unit.speeds for unit in together]).reshape(-1, 2, len(KINDS)),
-    )
-    shares, notes = found(problem_of(active, workers, now), pairs)
-    for unit, of_unit in zip([*alone, *together], shares.tolist(), strict=True):
-        unit.shares = of_unit
-    for each, noted in zip(active, notes, strict=True):
-        each.notes = noted
+    for each in active:
+        for kind, received in enumerate(each.received):
+            due = each.shares[kind] * elapsed if each.shares is not None else 0.0
+            each.deficit[kind] += due - (received - _HALF_ROUND)
+        each.received = [_HALF_ROUND] * len(KINDS)
+    problem = problem_of(active, workers, now)
+    found = rule.shares(problem).tolist()
+    for each, shares, noted in zip(active, found, rule.notes(problem), strict=True):
+        each.shares, each.notes = shares, noted
 
 
 def problem_of(active: Sequence[Active], workers: Sequence[int], now: float) -> SharesProblem:
@@ -301,46 +221,42 @@ def problem_of(active: Sequence[Active], workers: Sequence[int], now: float) -> 
 
 
 def chosen(
-    units: Sequence[Unit],
+    active: Sequence[Active],
     workers: Sequence[int],
     kinds: Sequence[int],
     of_all: Sequence[float],
     *,
     fills: bool,
-) -> Iterator[tuple[Unit, int]]:
-    """The units of a round, each with its kind; without shares they take workers and do not run."""
+) -> Iterator[tuple[Active, int]]:
+    """The jobs of a round, each with its kind; without shares they take workers and do not run."""
     taken = set[int]()
     for kind in kinds:
         free = workers[kind]
         ranked = [
             (
-                unit.priority(kind, of_all),
-                unit.deficit[kind],
-                unit.shares[kind] if unit.shares is not None else 0.0,
+                each.priority(kind, of_all),
+                each.deficit[kind],
+                each.shares[kind] if each.shares is not None else 0.0,
                 -place,
             )
-            for place, unit in enumerate(units)
+            for place, each in enumerate(active)
         ]
         for priority, *_, place in sorted(ranked, reverse=True):
-            unit = units[-place]
-            if not unit.runs_on(kind) or (not fills and priority <= 0):
+            each = active[-place]
+            if not each.job.speeds[kind] or (not fills and priority <= 0):
                 continue
-            if unit.workers <= free and taken.isdisjoint(unit.indexes):
-                free -= unit.workers
-                taken.update(unit.indexes)
-                if unit.shares is not None:
-                    yield unit, kind
+            if each.job.workers <= free and each.index not in taken:
+                free -= each.job.workers
+                taken.add(each.index)
+                if each.shares is not None:
+                    yield each, kind
 
 
-def turn_of(unit: Unit, kind: int, now: float) -> Turn:
-    """A unit's turn: whole steps of a round, or those that are left."""
-    rates = [speeds[kind] for speeds in unit.speeds]
-    steps = [
-        min(float(int(rate * ROUND_SECONDS)), each.left)
-        for rate, each in zip(rates, unit.jobs, strict=True)
-    ]
-    end = max(now + count / rate for count, rate in zip(steps, rates, strict=True))
-    return Turn(end, unit, kind, steps)
+def turn_of(each: Active, kind: int, now: float) -> Turn:
+    """A job's turn: whole steps of a round, or those that are left."""
+    rate = each.job.speeds[kind]
+    steps = min(float(int(rate * ROUND_SECONDS)), each.left)
+    return Turn(now + steps / rate, each, kind, steps)
 
 
 def max_min(problem: SharesProblem) -> Values:
@@ -383,31 +299,25 @@ def throughput_as_coded(problem: SharesProblem) -> Values:
 
 _LAS, _FTF, _MAKESPAN = GavelLasPolicy(), GavelFtfPolicy(), GavelMakespanPolicy()
 RULES: Mapping[str, Rule] = {
-    "max_min_fairness": Rule(
-        of_jobs(lambda problem: without_kinds(max_min, alike(problem))), shuffles=True
-    ),
-    "max_min_fairness_perf": Rule(of_jobs(max_min)),
-    "max_min_fairness_packed": Rule(lambda _seed: max_min_of_pairs, pairs=True),
-    "max_min_fairness_water_filling_perf": Rule(of_jobs(_LAS.shares)),
+    "max_min_fairness": Rule(lambda problem: without_kinds(max_min, alike(problem)), shuffles=True),
+    "max_min_fairness_perf": Rule(max_min),
+    "max_min_fairness_water_filling_perf": Rule(_LAS.shares),
     "finish_time_fairness": Rule(
-        of_jobs(
-            lambda problem: _FTF.shares(alike(problem)), lambda problem: _FTF.notes(alike(problem))
-        ),
+        lambda problem: _FTF.shares(alike(problem)),
+        lambda problem: _FTF.notes(alike(problem)),
         shuffles=True,
     ),
-    "finish_time_fairness_perf": Rule(of_jobs(_FTF.shares, _FTF.notes)),
-    "fifo_perf": Rule(of_jobs(GavelFifoPolicy().shares), fills=False),
-    "allox": Rule(lambda _seed: lambda problem, _pairs: allox(problem)),
-    "gandiva": Rule(Gandiva, pairs=True),
+    "finish_time_fairness_perf": Rule(_FTF.shares, _FTF.notes),
+    "fifo_perf": Rule(GavelFifoPolicy().shares, fills=False),
     "min_total_duration": Rule(
-        of_jobs(lambda problem: without_kinds(_MAKESPAN.shares, alike(problem))), shuffles=True
+        lambda problem: without_kinds(_MAKESPAN.shares, alike(problem)), shuffles=True
     ),
-    "min_total_duration_perf": Rule(of_jobs(_MAKESPAN.shares)),
-    "shortest_job_first_perf": Rule(of_jobs(GavelSjfPolicy().shares)),
-    "max_normalised_throughput_perf": Rule(of_jobs(GavelThroughputPolicy().shares)),
-    "cost": Rule(of_jobs(GavelCostPolicy().shares), fills=False),
-    "cost_with_a_floor_of_0.1": Rule(of_jobs(GavelCostPolicy(floor=0.1).shares), fills=False),
-    "max_sum_throughput_perf": Rule(of_jobs(throughput_as_coded)),
+    "min_total_duration_perf": Rule(_MAKESPAN.shares),
+    "shortest_job_first_perf": Rule(GavelSjfPolicy().shares),
+    "max_normalised_throughput_perf": Rule(GavelThroughputPolicy().shares),
+    "cost": Rule(GavelCostPolicy().shares, fills=False),
+    "cost_with_a_floor_of_0.1": Rule(GavelCostPolicy(floor=0.1).shares, fills=False),
+    "max_sum_throughput_perf": Rule(throughput_as_coded),
 }
 """Gavel's name of a policy -> the policy here."""
 

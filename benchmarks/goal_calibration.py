@@ -1,21 +1,14 @@
-"""Whether goals are met as often as forecasts say: ``python -m benchmarks.goal_calibration``.
+"""Whether goals are met as often as forecasts say.
 
 The goals are losses that the published runs reach (those of ``benchmarks.scheduled_runs`` with
-targets everywhere), and parts of the least loss of each run, which it does not reach. Printed are
+targets everywhere), and parts of the least loss of each run, which it does not reach."""
 
-1. how often goals are met beside how likely the courses alone say it is, half of the weight being
-   that of goals that are met;
-2. for goals of which a share is met, the odds of a target with which the mean log loss is least, on
-   all families, and on all but one."""
-
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.scheduled_runs import CHOSEN_TARGETS, Run, published_runs
+from benchmarks.scheduled_runs import CHOSEN_TARGETS, Run
 from optimus.jobs import TargetLoss
 from optimus.models.convergence import LossCurve, TimeToGoal
 from optimus.models.convergence.curve import EXPECTED_ODDS
@@ -90,31 +83,3 @@ class Calibration:
     def best_odds(self, share: float, without: str = "") -> float:
         """Those of the least log loss, on all families or on all but one."""
         return min(ODDS, key=lambda odds: self.log_loss(odds, share, without))
-
-
-def _report(found: Calibration) -> Mapping[str, object]:
-    families = list(dict.fromkeys(found.families.tolist()))
-    bins = {
-        f"{least:g} to {most:g}": dict(
-            zip(("goals", "said", "met"), found.reliability(least, most), strict=True)
-        )
-        for least, most in pairwise(BINS)
-    }
-    odds = {
-        f"{share:.3f}": {
-            "all": found.best_odds(share),
-            "left_out": {each: found.best_odds(share, each) for each in families},
-        }
-        for share in SHARES
-    }
-    return {"reliability": bins, "best_odds": odds}
-
-
-def main() -> None:
-    """Print both as JSON."""
-    found = [answer for run in published_runs() for answer in answers(run)]
-    print(json.dumps(_report(Calibration(found)), indent=2))
-
-
-if __name__ == "__main__":
-    main()

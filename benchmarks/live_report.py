@@ -1,8 +1,8 @@
-"""What the records of ``benchmarks.live_worth`` say: figures of pairs, and timelines."""
+"""What the records of ``benchmarks.live_worth`` say: figures of pairs."""
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from benchmarks.live_run import MANAGED, UNTOUCHED, JobRecord
 
 _DRAWS: Final = 4000
-_WIDTH: Final = 100
 
 PAIR: Final = "pair.json"
 """The file of a pair beside those of its jobs."""
@@ -31,8 +30,6 @@ class Stop(NamedTuple):
     at: float
     why: str
     """What moved it."""
-    speeds: tuple[float, float]
-    """Steps per second before and after it."""
     saved_seconds: float
     """What the speed after it brought until the next stop, less what the stop cost."""
     stopped_seconds: float
@@ -153,7 +150,6 @@ def _stop(record: JobRecord, before: Run, after: Run) -> Stop:
     return Stop(
         last_at,
         _why(record, last_at),
-        speeds,
         brought - stopped - redone,
         stopped,
         redone,
@@ -290,59 +286,3 @@ def interval(pairs: Sequence[Pair]) -> tuple[float, float]:
 
 def _redrawn(pair: Pair, draws: random.Random) -> Pair:
     return pair._replace(jobs=draws.choices(pair.jobs, k=len(pair.jobs)))
-
-
-def timeline(pair: Pair) -> Iterator[str]:
-    """Each job of a pair as two lines over time: managed above, untouched below it."""
-    end = max(_end(each) for job in pair.jobs for each in (job.managed, job.untouched))
-    yield f"{pair.name}: {end:.0f} s, a column is {end / _WIDTH:.1f} s"
-    yield "digits: workers (+ from ten on), '.': not training, ' ': not there"
-    for job in sorted(pair.jobs, key=lambda each: -each.ratio):
-        for name, record in (("managed", job.managed), ("untouched", job.untouched)):
-            shown = f"{job.job} {job.ratio:.2f}" if name == "managed" else ""
-            yield f"{shown:>16} {name:>9} |{_line(record, end)}|"
-    for job in sorted(pair.jobs, key=lambda each: -each.ratio):
-        yield from _story(job)
-
-
-def _end(record: JobRecord) -> float:
-    last = record.runs[-1][-1][0] if record.runs and record.runs[-1] else 0.0
-    return max(record.ended or 0.0, last)
-
-
-def _line(record: JobRecord, end: float) -> str:
-    return "".join(_mark(record, (index + 0.5) * end / _WIDTH) for index in range(_WIDTH))
-
-
-def _mark(record: JobRecord, at: float) -> str:
-    if at < record.submitted or (record.ended is not None and at > record.ended):
-        return " "
-    if not any(run and run[0][0] <= at <= run[-1][0] for run in record.runs):
-        return "."
-    workers = [each[2] for each in record.counts if each[0] <= at] or [record.user_counts[1]]
-    return str(workers[-1]) if workers[-1] < 10 else "+"
-
-
-def _story(job: JobPair) -> Iterator[str]:
-    record = job.managed
-    yield (
-        f"--- {job.job}: {job.seconds(record):.0f} s managed, "
-        f"{job.seconds(job.untouched):.0f} s untouched"
-    )
-    seen = set[str]()
-    for at, status in record.statuses:
-        rescale = status.get("rescale")
-        if rescale and rescale["id"] not in seen:
-            seen.add(rescale["id"])
-            yield (
-                f"  {at:5.0f} s  {rescale['fromPs']}+{rescale['fromWorkers']} -> "
-                f"{rescale['toPs']}+{rescale['toWorkers']} {rescale.get('purpose', '')} "
-                f"{rescale.get('why', '')}"
-            )
-    for stop in stops(record):
-        before, after = stop.speeds
-        yield (
-            f"  {stop.at:5.0f} s  stopped for {stop.stopped_seconds:.1f} s ({stop.why}), "
-            f"{stop.lost_steps} steps lost, {before:.3f} -> {after:.3f} steps/s, "
-            f"{stop.saved_seconds:+.0f} s by the next stop"
-        )

@@ -10,7 +10,7 @@ its number of steps is fixed, so that what differs is what the autoscaler did.
 
 The clusters run beside each other on one machine, which disturbs both alike;
 ``untouched training / stated costs`` says by how much. The result is one JSON object for each pair
-of counts, over all such pairs in the folder; it gets the timeline of each job."""
+of counts, over all such pairs in the folder."""
 
 import argparse
 import json
@@ -32,7 +32,6 @@ from benchmarks.live_report import (
     Pair,
     figures,
     read_pair,
-    timeline,
     write_pair,
 )
 from benchmarks.live_run import MANAGED, UNTOUCHED, Side, side
@@ -70,9 +69,7 @@ def main() -> None:
                 seed, counts, seconds, saving
             )
             run_pair(jobs, given.cluster, _PATIENCE * seconds, given.output / name)
-            pair = read_pair(given.output / name)
-            (given.output / name / "timeline.txt").write_text("\n".join(timeline(pair)) + "\n")
-            _tell(name, [pair])
+            _tell(name, [read_pair(given.output / name)])
         folders = sorted(given.output.glob(f"{kind}-*/{PAIR}"))
         _tell(kind, [read_pair(each.parent) for each in folders])
 

@@ -1,24 +1,13 @@
-"""What is read of a folder of training logs, and what a line costs:
-``python -m benchmarks.log_forms FOLDER [--mutated 100000] [--seed 0]``.
+"""Mutated training logs, and values that are read of them though they have no such token.
 
-Reads each ``*.log`` and ``*.log.xz`` as the log of a pod, and counts those that give progress and a
-value to aim at: a loss, or a metric of which the direction is known. Then lines of these logs are
-mutated (characters deleted, doubled, moved, replaced by bytes of any kind; runs of up to 100,000
-characters) and parsed: the slowest shows whether the time of a line is bounded, and no value may be
-read that is no token of its line. ``--forms FILE`` mutates whole logs, too, of which no goal may be
-met by a number that they do not have. Times are processor time. The result is one JSON object.
-"""
+Characters are deleted, doubled, moved, or replaced by bytes of any kind; runs are of up to 100,000
+characters."""
 
-import argparse
-import json
-import lzma
 import math
 import random
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.progress.formats import parse_line
@@ -33,53 +22,6 @@ OPTIONS = LogFormatOptions(mode=TrainingMode.SYNC)
 LONGEST = 100_000
 
 
-def main() -> None:
-    """Read the folder once and print the figures as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--mutated", type=int, default=10_000, help="lines to be mutated")
-    parser.add_argument("--forms", type=Path, help="logs as JSON lines, such as forms.jsonl")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    files = sorted([*given.folder.glob("*.log"), *given.folder.glob("*.log.xz")])
-    logs = {file.name: lines_of(file) for file in files}
-    found = figures(logs, given.mutated, given.seed)
-    if given.forms is not None:
-        forms = [json.loads(line)["lines"] for line in given.forms.read_text().splitlines()]
-        lines = [line for each in forms for line in each]
-        found["invented in forms"] = len(invented(lines, given.mutated, given.seed))
-        found["wrongly met"] = len(wrongly_met(forms, given.mutated // 10, given.seed))
-    print(json.dumps(found, indent=2))
-
-
-def lines_of(file: Path) -> list[str]:
-    """The lines of a log, packed or not."""
-    packed = file.read_bytes()
-    content = lzma.decompress(packed) if file.suffix == ".xz" else packed
-    return content.decode(errors="replace").splitlines()
-
-
-def figures(logs: dict[str, list[str]], mutated: int, seed: int) -> dict[str, object]:
-    """The share that is read, and the processor time of a line."""
-    kinds: dict[str, list[str]] = {"a loss": [], "a metric alone": [], "nothing": []}
-    began = time.process_time()
-    for name, lines in logs.items():
-        kinds[what_is_read(progress_of(lines))].append(name)
-    seconds = time.process_time() - began
-    lines = [line for each in logs.values() for line in each]
-    read = len(logs) - len(kinds["nothing"])
-    return {
-        "logs": len(logs),
-        "read": {kind: len(names) for kind, names in kinds.items()},
-        "share": round(read / max(len(logs), 1), 3),
-        "not read": kinds["nothing"],
-        "microseconds a line": round(seconds / max(len(lines), 1) * 1e6, 1),
-        "mutated lines": mutated,
-        "invented": len(invented(lines, mutated, seed)),
-        "milliseconds of the slowest": round(slowest(lines, mutated, seed) * 1e3, 1),
-    }
-
-
 def progress_of(
     lines: Sequence[str], on_line: Callable[[str, ParsedLine | None], None] | None = None
 ) -> TrainingProgress:
@@ -88,26 +30,6 @@ def progress_of(
     stamped = [LogLine(float(second), text) for second, text in enumerate(lines)]
     log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped, "file")
     return log.progress(float(len(lines)))
-
-
-def what_is_read(progress: TrainingProgress) -> str:
-    """Whether there is progress and a value to aim at."""
-    if progress.epoch is None and progress.step is None:
-        return "nothing"
-    if progress.losses:
-        return "a loss"
-    has_metric = any(each.rises is not None for each in progress.metrics if each.points)
-    return "a metric alone" if has_metric else "nothing"
-
-
-def slowest(lines: Sequence[str], count: int, seed: int) -> float:
-    """The processor seconds of the slowest mutated line."""
-    longest = 0.0
-    for line in mutated_lines(lines, count, random.Random(seed)):
-        began = time.process_time()
-        parse_line(clean(line), OPTIONS)
-        longest = max(longest, time.process_time() - began)
-    return longest
 
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -198,7 +120,3 @@ def mutated(line: str, draw: random.Random) -> str:
     )
     kept = cut if draw.random() < 0.5 else ""
     return line[:at] + inserted + kept + line[end:]
-
-
-if __name__ == "__main__":
-    main()

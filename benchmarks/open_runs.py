@@ -1,12 +1,10 @@
 """Forecasts without a declared end:
-``python -m benchmarks.open_runs [--short] [--held] [--kept-apart] [--choose]``.
+``python -m benchmarks.open_runs [--kept-apart] [--choose]``.
 
-The runs are the recorded logs, networks that are trained here (``benchmarks.trained_runs``),
-formulas with noise, curves of the paper's own form, and the published runs of
-``tests/data/curves/published_runs.json`` without what they declare. ``--short`` takes blocks of
-epochs as epochs, so that runs are of 15 epochs and more. The constants were chosen on the families
-of ``CHOSEN_ON``, whole and short; ``--held`` takes the others, on which nothing was chosen, and
-``--kept-apart`` the networks of ``runs_kept_apart.json``, on which no choice was made either.
+The runs are networks that are trained here (``benchmarks.trained_runs``), formulas with noise,
+curves of the paper's own form, and the families ``CHOSEN_ON`` of
+``tests/data/curves/published_runs.json`` without what they declare. ``--kept-apart`` takes the
+networks of ``runs_kept_apart.json``, on which nothing was chosen.
 
 A forecast is asked for from parts of a run, after some epochs, and 5 epochs after the learning rate
 has dropped. What lies behind a drop that nothing announces cannot be foreseen, so the last asks for
@@ -17,13 +15,13 @@ true distance. Beside them the paper's curve, the rule "twice the epochs seen", 
 expected of a run of which nothing is known. ``unmet``: goals of 0.75, 0.5 and 0.25 of a run's least
 loss, how likely they are said to be, and how many are called unlikely.
 
-``--choose`` tries each constant at other values. The score is the mean pinball loss of the median
-and the interval's ends, as a part of the run (a proper score: Gneiting and Raftery 2007), averaged
-over families; a forecast that is not ready or says "not reachable" counts as off by half a run. For
-each constant: the score of each value relative to that of the product's values, and ``left_out``:
-each family's score under the value that is best on all others, relative to the product's. Near 1,
-choosing the constant on these runs brings nothing; above, a choice on some families costs others.
-"""
+``--choose`` tries each constant at other values, on whole runs and on blocks of epochs as epochs.
+The score is the mean pinball loss of the median and the interval's ends, as a part of the run (a
+proper score: Gneiting and Raftery 2007), averaged over families; a forecast that is not ready or
+says "not reachable" counts as off by half a run. For each constant: the score of each value
+relative to that of the product's values, and ``left_out``: each family's score under the value that
+is best on all others, relative to the product's. Near 1, choosing the constant on these runs brings
+nothing; above, a choice on some families costs others."""
 
 import argparse
 import json
@@ -42,7 +40,6 @@ from benchmarks.forecast_questions import questions_after, questions_after_drops
 from benchmarks.scheduled_runs import (
     AFTER_DROP,
     PARTS,
-    RUNS,
     TARGETS,
     Run,
     error_interval,
@@ -52,7 +49,6 @@ from benchmarks.scheduled_runs import (
 )
 from benchmarks.trained_runs import formulas, paper_form, trained
 from optimus.cli.evaluate_convergence import ForecastQuestion, questions_at
-from optimus.cli.training_log import read_training_log
 from optimus.errors import NotReady
 from optimus.models.convergence import (
     LossCurve,
@@ -71,12 +67,8 @@ from optimus.progress.types import LossPoint
 AFTER_EPOCHS: Final = (5, 10, 20, 50)
 UNREACHABLE: Final = (0.75, 0.5, 0.25)
 UNANSWERED: Final = 0.5
-CHOSEN_ON: Final = (
-    *("kinetics", "cifar", "imagenet", "pose"),
-    *("trained, constant rate", "trained, step decay", "formulas", "the paper's form"),
-)
-SEEDS: Final = (7, 1)
-"""Of what is drawn: for the families that were chosen on, and the others."""
+CHOSEN_ON: Final = ("kinetics", "cifar", "imagenet", "pose")
+SEED: Final = 7
 BLOCKS: Final = (1, 2, 3, 4, 6, 8, 12)
 SHORTEST: Final = 15
 CONSTANTS: Final[Mapping[str, Sequence[object]]] = {
@@ -188,16 +180,14 @@ def main() -> None:
     """Evaluate, or try every value of every constant, and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20, help="networks trained of each type")
-    parser.add_argument("--short", action="store_true", help="blocks of epochs as epochs")
-    parser.add_argument("--held", action="store_true", help="families on which nothing was chosen")
     parser.add_argument("--choose", action="store_true", help="try other constants")
     parser.add_argument("--kept-apart", action="store_true", help="runs of other networks")
     options = parser.parse_args()
     questions = Questions()
-    runs = other_runs() if options.kept_apart else runs_of(options.runs, held=options.held)
+    runs = other_runs() if options.kept_apart else runs_of(options.runs)
     for number, (family, points) in enumerate(runs):
         if not options.choose:
-            questions.add(family, in_blocks(points, number) if options.short else points)
+            questions.add(family, points)
         elif number % 3 == 0:
             questions.add(family, points)
             questions.add(family, in_blocks(points, number))
@@ -205,22 +195,19 @@ def main() -> None:
     print(json.dumps(found, indent=2))
 
 
-def runs_of(number: int, *, held: bool) -> Iterator[tuple[str, Sequence[LossPoint]]]:
-    """Runs with their families, those on which constants were chosen or the others."""
-    seed = SEEDS[held]
+def runs_of(number: int) -> Iterator[tuple[str, Sequence[LossPoint]]]:
+    """The runs on which constants were chosen, with their families."""
     for stepped in (False, True):
-        for run in trained(seed, number, stepped=stepped):
+        for run in trained(SEED, number, stepped=stepped):
             yield "trained, step decay" if stepped else "trained, constant rate", run
     for noise in (0.01, 0.05):
-        for run in formulas(seed, noise):
+        for run in formulas(SEED, noise):
             yield "formulas", run
-    for run in paper_form(seed, 2 * number):
+    for run in paper_form(SEED, 2 * number):
         yield "the paper's form", run
     for published in published_runs():
-        if held != (published.family in CHOSEN_ON):
+        if published.family in CHOSEN_ON:
             yield published.family, with_rates(published)
-    for log in sorted(RUNS.parent.glob("*.log")) if held else ():
-        yield "recorded logs", read_training_log(log).epoch_means()
 
 
 def other_runs() -> Iterator[tuple[str, Sequence[LossPoint]]]:

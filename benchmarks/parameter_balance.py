@@ -50,7 +50,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ps", default="2,4,6")
     parser.add_argument("--frameworks", default="mxnet,tensorflow")
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     _table_3()
     if _INSIDE not in os.environ:
@@ -59,12 +58,10 @@ def main() -> None:
         inside = ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-m"]
         command = [*inside, "benchmarks.parameter_balance", *sys.argv[1:]]
         sys.exit(subprocess.call(command, env={**os.environ, _INSIDE: "1"}))
-    rows = list(_measured(options))
-    if options.output:
-        options.output.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    _measured(options)
 
 
-def _measured(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _measured(options: argparse.Namespace) -> None:
     environments = framework_environments()
     _ip("link", "add", "br0", "type", "bridge")
     _ip("link", "set", "br0", "up")
@@ -82,7 +79,6 @@ def _measured(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 ]
                 row = {"framework": framework, "model": model, "ps": ps, **_compared(pairs)}
                 print(json.dumps(row), flush=True)
-                yield row
 
 
 def _compared(pairs: Sequence[Sequence[float]]) -> dict[str, Any]:

@@ -18,8 +18,7 @@ numbers cost.
 ``--kept-apart`` takes the runs of ``runs_kept_apart.json`` instead, on which nothing was chosen.
 
 ``--ablation`` leaves out one part of the model at a time: errors, and CPU time of a fit with one
-forecast. ``--few`` takes each run as one of 2 to 9 epochs of many losses, and asks for all of its
-epoch means."""
+forecast."""
 
 import argparse
 import json
@@ -33,7 +32,7 @@ from statistics import fmean
 
 import numpy as np
 
-from benchmarks.forecast_questions import questions_after_drops, questions_of_threshold
+from benchmarks.forecast_questions import questions_after_drops
 from optimus.cli.evaluate_convergence import (
     EvaluatedForecast,
     ForecastQuestion,
@@ -45,7 +44,6 @@ from optimus.models.convergence import (
     QUIET_EPOCHS,
     LearningRateSchedule,
     LossCurve,
-    LossSeries,
     PublishedCurve,
     TimeToGoal,
 )
@@ -70,7 +68,6 @@ CONSTANTS = [
 ]
 FAMILIES = [CourseFamily(drop_lags=(lag, math.inf)) for lag in (0.1, 0.15, 0.2, 0.3)]
 GRID = list(product(FAMILIES, CONSTANTS))
-FEW = tuple(range(2, 10))
 QUANTILES = (0.1, 0.5, 0.9)
 BOOTSTRAPS = 2000
 
@@ -80,10 +77,8 @@ class Run:
     """One published run."""
 
     family: str
-    is_loss: bool
     points: tuple[LossPoint, ...]
     schedule: LearningRateSchedule
-    declared: Declared
 
     @classmethod
     def of(cls, found: Mapping[str, object]) -> "Run":
@@ -98,9 +93,7 @@ class Run:
         if schedule is None:
             raise ValueError(f"{found['log']}: no end")
         points = tuple(LossPoint(loss, float(n)) for n, loss in enumerate(losses, 1))
-        return cls(
-            str(found["family"]), found["value"] == "training loss", points, schedule, declared
-        )
+        return cls(str(found["family"]), points, schedule)
 
     def questions(self, targets: Sequence[float] = TARGETS) -> Iterator[ForecastQuestion]:
         """From parts of the run, and from some epochs after each declared drop."""
@@ -113,35 +106,6 @@ class Run:
             for point, rate in zip(self.points, rates, strict=True)
         ]
         yield from questions_after_drops(named, AFTER_DROP, targets)
-
-    def converges(self, fraction: float) -> Iterator[ForecastQuestion]:
-        """From parts of the run: when it converges by a threshold, if it does."""
-        found = questions_of_threshold(self.points, PARTS, fraction, self.declared)
-        return (question for question in found if question.true is not None)
-
-    def in_few_epochs(self, epochs: int) -> "Run":
-        """The same run, its losses those within so many epochs."""
-        part, declared = epochs / len(self.points), self.declared
-        warmup = declared.warmup_epochs and declared.warmup_epochs * part
-        drops = tuple(drop * part for drop in declared.drops)
-        declared = replace(declared, epochs=epochs, drops=drops, warmup_epochs=warmup)
-        schedule = LearningRateSchedule.of(declared, in_epochs=True)
-        if schedule is None:
-            raise ValueError(f"{self.family}: no end")
-        points = tuple(
-            replace(point, epoch=round(n * part, 9)) for n, point in enumerate(self.points, 1)
-        )
-        return Run(self.family, self.is_loss, points, schedule, declared)
-
-    def questions_within(self) -> Iterator[ForecastQuestion]:
-        """From parts of a run of few epochs: when it meets each target that its means meet."""
-        means = LossSeries.of(self.points).loss.tolist()
-        parts = [(n + 0.5) / len(means) for n in range(len(means))]
-        for part in PARTS:
-            seen = int(part * len(self.points))
-            for each in questions_at(means, [0.0], [*parts, 1.0]):
-                if (each.true or 0) > (self.points[seen - 1].epoch or 0.0):
-                    yield replace(each, origin=f"{part:g}", seen=seen)
 
     def _passed(self, epochs: int) -> int:
         return sum(drop <= epochs for drop in self.schedule.drops)
@@ -166,29 +130,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--choose", action="store_true", help="select the constants")
     parser.add_argument("--ablation", action="store_true", help="leave out parts of the model")
-    parser.add_argument("--losses", action="store_true", help="no errors of metrics")
     parser.add_argument("--everywhere", action="store_true", help="targets as for --choose")
-    parser.add_argument("--threshold", type=float, help="instead of targets")
-    parser.add_argument("--few", action="store_true", help="runs of 2 to 9 epochs")
     parser.add_argument("--kept-apart", action="store_true", help="runs nothing was chosen on")
     options = parser.parse_args()
-    every = runs_kept_apart() if options.kept_apart else published_runs()
-    runs = [run for run in every if run.is_loss or not options.losses]
-    everywhere = options.choose or options.everywhere
-    targets = CHOSEN_TARGETS if everywhere else TARGETS
-    asked = [
-        (run, question)
-        for run in runs
-        for question in (
-            run.questions(targets)
-            if options.threshold is None
-            else run.converges(options.threshold)
-        )
-    ]
+    runs = runs_kept_apart() if options.kept_apart else published_runs()
+    targets = CHOSEN_TARGETS if options.choose or options.everywhere else TARGETS
+    asked = [(run, question) for run in runs for question in run.questions(targets)]
     found: dict[str, object]
-    if options.few:
-        found = evaluated_few(runs)
-    elif options.choose:
+    if options.choose:
         known = [(run, question) for run in runs for question in run.questions()]
         found = chosen(asked, known)
     elif options.ablation:
@@ -228,31 +177,6 @@ def evaluated(asked: Sequence[Asked]) -> dict[str, object]:
                 for family in families
             },
         }
-    return found
-
-
-def evaluated_few(runs: Sequence[Run]) -> dict[str, object]:
-    """Figures by origin of the runs as ones of few epochs, where an epoch has ten losses."""
-    few = [
-        run.in_few_epochs(FEW[number % len(FEW)])
-        for number, run in enumerate(runs)
-        if len(run.points) >= 10 * FEW[number % len(FEW)]
-    ]
-    asked = [(run, question) for run in few for question in run.questions_within()]
-    curves = {
-        (id(run), question.seen): LossCurve.fit(run.points[: question.seen], run.schedule)
-        for run, question in asked
-    }
-    found: dict[str, object] = {}
-    for origin in dict.fromkeys(question.origin for _, question in asked):
-        known = [
-            (question, curve.time_to_goal(question.goal))
-            for run, question in asked
-            if question.origin == origin
-            and isinstance(curve := curves[id(run), question.seen], LossCurve)
-        ]
-        if known:
-            found[origin] = {"predictions": len(known), **_errors(known)}
     return found
 
 

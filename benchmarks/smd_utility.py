@@ -1,6 +1,6 @@
 """How good the policy ``smd`` is at what it maximises: the sum of utilities (SMD, INFOCOM 2021).
 
-    python -m benchmarks.smd_utility [--problems 50] [--large]
+    python -m benchmarks.smd_utility [--problems 50]
 
 Problems of one decision are drawn in six settings: sync or async, 1 or 5 units of capacity, 50 or
 200 jobs. What the paper gives is drawn from its ranges: 50 to 200 epochs, models of 30 to 575 MB,
@@ -251,23 +251,11 @@ def rows(problems: int) -> Iterator[dict[str, object]]:
         }
 
 
-def large(jobs: int = 1000) -> dict[str, float]:
-    """CPU seconds of one decision about many jobs."""
-    candidates = drawn("sync", jobs, np.random.default_rng(1))
-    begin = time.process_time()
-    chosen(candidates, _UNIT * 25)
-    return {"jobs": jobs, "CPU s": time.process_time() - begin}
-
-
 def main() -> None:
     """Print one line of JSON for each setting."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=50)
-    parser.add_argument("--large", action="store_true", help="1,000 jobs alone")
     options = parser.parse_args()
-    if options.large:
-        print(json.dumps(large()))
-        return
     for each in rows(options.problems):
         print(json.dumps(each), flush=True)
 

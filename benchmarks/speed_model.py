@@ -1,5 +1,4 @@
-"""Errors of the speed model: ``python -m benchmarks.speed_model [FILE.csv ..] [--clusters 12]
-[--cross-validate]``.
+"""Errors of the speed model: ``python -m benchmarks.speed_model [FILE.csv ..] [--clusters 12]``.
 
 On synthetic clusters (``benchmarks.synthetic_clusters``) and on tables of measured speeds, as by
 ``optimus evaluate speed``: samples chosen one by one, one repeat drawn for each, the model compared
@@ -8,8 +7,7 @@ ratios, the paper's form (Optimus, section 3.2), with samples chosen for it by t
 with random ones as in the paper. On the samples of ours: a speed in proportion to the workers, that
 of the nearest sample, and our model after the first sample alone. Intervals are over families (a
 suite and a kind of job). Also the coverage of the stated uncertainty, and CPU seconds for 4,000
-fits of 20 samples. ``--cross-validate``: what ours would choose in each family under the constants
-that are best in all other suites, minus the same under the product's."""
+fits of 20 samples."""
 
 import argparse
 import json
@@ -28,9 +26,6 @@ from benchmarks.synthetic_clusters import KINDS, SyntheticCluster, draw_cluster
 from optimus.cli.speed_evaluation import Draw, Score, distinct_draws, evaluate
 from optimus.cli.speed_table import SpeedTable, read_speed_tables
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
-from optimus.models import experiment_design
-from optimus.models.speed import hypotheses
-from optimus.models.speed import model as speed_model
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
@@ -39,13 +34,6 @@ BUDGETS = (3, 5, 10)
 MODELS = {"ours": SpeedForm.BLEND, "one knee": SpeedForm.KNEE, "paper": SpeedForm.PAPER}
 RANDOM = "paper, random samples"
 LINEAR, NEAREST, FIRST = "linear in the workers", "nearest sample", "first sample alone"
-CONSTANTS: Mapping[str, Sequence[float]] = {
-    "_FIRST_POWER": (0.0, 1.0, 2.0, 4.0),
-    "_LATER_POWER": (0.0, 1.0, 2.0),
-    "_FEW": (0, 3, 4, 6),
-    "_EXPECTED_ERROR": (0.2, 0.4, 0.8),
-}
-"""Of the design and of the hypotheses, each tried alone beside the product's values."""
 KNOWING = {"within 80 %", "within 90 %", "chosen, knowing the truth"}
 """Figures of tables whose true speeds are known."""
 DRAWS = 10
@@ -83,13 +71,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path, help="tables mode,ps,workers,speed[,batch]")
     parser.add_argument("--clusters", type=int, default=12, help="of each kind in a suite")
     parser.add_argument("--seed", type=int, default=7, help="of the clusters")
-    parser.add_argument("--cross-validate", action="store_true", help="the constants, alone")
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    if options.cross_validate:
-        families = dict(suites(options.clusters, options.seed)) | measured_families(options.files)
-        print(json.dumps(cross_validated(families), indent=1))
-        return
     found: dict[str, object] = {"fits": time_fits()}
     clusters: dict[str, Report] = {}
     tables: dict[str, Report] = {}
@@ -101,10 +83,7 @@ def main() -> None:
     found |= {"all clusters": together(clusters)} if clusters else {}
     found |= {"all tables": together(tables)} if tables else {}
     found |= {"clusters": clusters, "tables": tables}
-    text = json.dumps(found, indent=1)
-    if options.output:
-        options.output.write_text(text + "\n")
-    print(text)
+    print(json.dumps(found, indent=1))
 
 
 def suites(
@@ -213,40 +192,6 @@ def _first(case: Case, draw: Draw) -> Draw:
 
 
 GUESSES = {LINEAR: _linear, NEAREST: _nearest, FIRST: _first}
-
-
-def cross_validated(families: Mapping[str, Sequence[Case]]) -> dict[str, dict[str, float]]:
-    """For each constant, the mean of *chosen* over families and numbers of samples by value, less
-    that of the product's; ``left out``: each suite under the value that is best in all others."""
-    usual, answer = _chosen(families), dict[str, dict[str, float]]()
-    names = [name.partition(":")[0] for name in families]
-    for name, values in CONSTANTS.items():
-        module = next(
-            each for each in (experiment_design, speed_model, hypotheses) if name in vars(each)
-        )
-        gains = {}
-        for value in values:
-            product_value = vars(module)[name]
-            vars(module)[name] = value
-            gains[str(value)] = _chosen(families) - usual
-            vars(module)[name] = product_value
-        table, left_out = np.array(list(gains.values())), []
-        for suite in set(names):
-            here = np.array([each == suite for each in names])
-            best = table[:, ~here].mean(axis=1).argmax()
-            left_out.append(table[best, here].mean())
-        answer[name] = {value: _mean(gain) for value, gain in gains.items()}
-        answer[name]["left out"] = _mean(left_out)
-        print(f"{name}: done", file=sys.stderr)
-    return answer
-
-
-def _chosen(families: Mapping[str, Sequence[Case]]) -> NDArray[np.float64]:
-    """The mean of *chosen* of each family."""
-    draws = ([_evaluated(case, SpeedForm.BLEND) for case in cases] for cases in families.values())
-    return np.array(
-        [np.mean([draw.chosen_ratio for by in each for draw in by.values()]) for each in draws]
-    )
 
 
 def _average(scores: Sequence[Score]) -> dict[str, float]:

@@ -1,17 +1,14 @@
 """How often Theorem 1's rule misses the best placement, on unequal nodes and on equal ones.
 
-``python -m benchmarks.uneven_placement [--cases 500] [--large]`` draws small clusters from a seed
+``python -m benchmarks.uneven_placement [--cases 500]`` draws small clusters from a seed
 and compares each plan with the best of all plans, found by trying every one: first the transfer
 time (Optimus, section 4.2), then the number of servers. A plan is *dominated* where another has
-less of one and not more of the other. ``--large`` prints CPU milliseconds on 5,000 unequal nodes,
-the median of 9 gangs, and what these gangs' plans are like. Prints JSON."""
+less of one and not more of the other. Prints JSON."""
 
 import argparse
 import json
 import random
-import statistics
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from itertools import product
 from typing import NamedTuple
@@ -22,8 +19,6 @@ from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Assignment
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
-
-LARGE = ((1, 5), (4, 8), (16, 24), (30, 90), (100, 400))
 
 
 class Case(NamedTuple):
@@ -171,43 +166,12 @@ def fractions(cases: int, kind: Kind) -> dict[str, float]:
     }
 
 
-def large(nodes: int = 5000) -> Iterator[dict[str, object]]:
-    """One row for each size of gang."""
-    rng = random.Random(5)
-    whole = Resources(cpu=16_000, memory=64 << 30)
-    names = [f"n{at:05}" for at in range(nodes)]
-    for p, w in LARGE:
-        seconds, plans = [], []
-        for _ in range(9):
-            left = {
-                name: Resources(cpu=rng.randrange(16_000), memory=rng.randrange(64 << 30))
-                for name in names
-            }
-            capacity = Capacity([Node(name, whole) for name in names], left)
-            job = job_of(Resources(cpu=2000, memory=4 << 30), Resources(cpu=2000, memory=6 << 30))
-            began = time.process_time()
-            found = Theorem1().place_job(job, Counts(p, w), capacity)
-            seconds.append(time.process_time() - began)
-            assert isinstance(found, Assignment), found
-            plans.append(quality(found))
-        yield {
-            "ps": p,
-            "workers": w,
-            "cpu_ms": round(1000 * statistics.median(seconds), 2),
-            "transfer_time": statistics.mean(each.time for each in plans),
-            "servers": statistics.mean(each.servers for each in plans),
-        }
-
-
 def main() -> None:
-    """Print the fractions of small clusters, and with ``--large`` the times on large ones."""
+    """Print the fractions."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=500)
-    parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
-    found: dict[str, object] = {kind.value: fractions(options.cases, kind) for kind in Kind}
-    if options.large:
-        found["large"] = list(large())
+    found = {kind.value: fractions(options.cases, kind) for kind in Kind}
     print(json.dumps(found, indent=2))
 
 

@@ -21,7 +21,6 @@ from benchmarks.live_report import (
     figures,
     read_pair,
     stops,
-    timeline,
     write_pair,
 )
 from benchmarks.live_run import JobRecord
@@ -109,4 +108,3 @@ def test_a_pair_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_pair(tmp_path, sides, ALONE)
     again = read_pair(tmp_path)
     assert figures([pair._replace(name=again.name)]) == figures([again])
-    assert list(timeline(pair._replace(name=again.name))) == list(timeline(again))

@@ -2,21 +2,7 @@
 
 from dataclasses import replace
 
-from benchmarks.simulated_gains import SETTINGS, Outcome, with_kills
-from optimus.simulator.streams import Purpose, stream
-from optimus.simulator.training import Training
-from optimus.simulator.workload import WORKLOADS
-
-
-def test_about_three_in_ten_jobs_are_killed_and_none_trains_longer() -> None:
-    usual = WORKLOADS["uniform"](40, stream(1, Purpose.WORKLOAD))
-    killed = with_kills(usual, 1)
-    ends = [
-        [Training(each, 1).end_epochs for each in workload.jobs] for workload in (usual, killed)
-    ]
-    sooner = sum(end < usually for usually, end in zip(*ends, strict=True))
-    assert 6 <= sooner <= 18
-    assert all(end <= usually for usually, end in zip(*ends, strict=True))
+from benchmarks.simulated_gains import SETTINGS, Outcome
 
 
 def test_jobs_that_nobody_moves_are_compared_with_themselves_moved() -> None:

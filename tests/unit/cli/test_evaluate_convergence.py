@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.forecast_questions import (
-    asked_of,
     questions_after_drops,
-    questions_of_threshold,
     reached_above_never,
+    unreachable,
 )
 from optimus.cli.evaluate_convergence import evaluated_runs, questions_at
 from optimus.cli.training_log import read_training_log
@@ -24,6 +23,7 @@ from tests.unit.cli.conftest import CommandLine
 
 CURVES = Path(__file__).parents[2] / "data" / "curves"
 CONSTANT = [CURVES / name for name in ("softmax_digits.log", "mlp_noisy.log")]
+TARGETS = (0.6, 0.75, 0.9)
 STEPS = [CURVES / name for name in ("mlp_digits_step.log", "cnn_digits_step.log")]
 
 
@@ -72,7 +72,11 @@ class TestAccuracy:
 
     def test_after_a_drop_of_the_learning_rate(self) -> None:
         logs = map(read_training_log, STEPS)
-        asked = [(log, each) for log in logs for each in asked_of(log, 5, None)]
+        asked = [
+            (log, each)
+            for log in logs
+            for each in questions_after_drops(log.epoch_means(), 5, TARGETS)
+        ]
         found = [each for _, each in evaluated_runs(asked)]
         seen = [each.question.seen for each in found]
         assert seen == [45] * 3 + [95] * 3 + [30] * 3 + [60] * 3
@@ -88,7 +92,11 @@ class TestAccuracy:
 
     def test_targets_never_reached_have_lower_probabilities_than_others(self) -> None:
         logs = map(read_training_log, [*CONSTANT, *STEPS])
-        asked = [(log, each) for log in logs for each in asked_of(log, None, 0.8)]
+        asked = []
+        for log in logs:
+            losses = [point.loss for point in log.epoch_means()]
+            questions = list(questions_at(losses, [0.3, 0.5], TARGETS))
+            asked += [(log, each) for each in (*questions, *unreachable(questions, losses, 0.8))]
         found = [each for _, each in evaluated_runs(asked)]
         never = [each.probability for each in found if each.question.true is None]
         assert len(never) >= 8
@@ -125,17 +133,6 @@ class TestQuestions:
         ]
         asked = list(questions_after_drops(points, 5, [0.5, 0.8]))
         assert [(each.seen, each.true, each.run) for each in asked] == [(9, 12, 24), (19, 22, 24)]
-
-
-class TestThreshold:
-    def test_the_true_epoch_is_that_of_the_rule_on_the_whole_run(self) -> None:
-        losses = [1.0, 0.6, 0.4, 0.3, 0.25, 0.245, 0.24, 0.239, 0.238, 0.237]
-        points = [LossPoint(loss, n) for n, loss in enumerate(losses, 1)]
-        asked = list(questions_of_threshold(points, [0.3, 0.7, 0.8], 0.01))
-        assert [(each.seen, each.true, each.target) for each in asked] == [
-            (3, 8, None),
-            (7, 8, None),
-        ]
 
 
 class TestResult:

@@ -142,10 +142,6 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
             "new": shrink(1, 1, "there is free capacity for 1 PS + 1 worker"),
         },
     ),
-    "it does so for one with a forecast": (
-        Case(BESIDE, {"new": steps(1000)}, history={"big": JobHistory(user_counts=Counts(2, 3))}),
-        {"big": shrink(2, 3, "releases capacity to team/new"), "new": shrink(1, 1)},
-    ),
     "it keeps what it has where nobody waits": (
         Case([(BIG, FULL)], history={"big": JobHistory(user_counts=Counts(2, 3))}),
         {"big": keep(3, 5, "no forecast yet")},
@@ -232,14 +228,6 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
     "a job that was rescaled too often within an hour does not grow": (
         Case(ALONE, A_FORECAST, history={"a": OFTEN}),
         {"a": keep(1, 1, "rescaled 5 times within an hour: it may grow in 400 s")},
-    ),
-    "a job that was rescaled too often gets no more PSs either": (
-        Case(
-            [(job("a", (1, 5)), on_two_nodes("node-00", "node-01"))],
-            {"a": steps(1000, Sync(work=40.0, link=1.0))},
-            history={"a": OFTEN},
-        ),
-        {"a": keep(1, 5, "rescaled 5 times within an hour")},
     ),
     "a job that is being suspended for good leaves its room to others": (
         Case(
@@ -393,10 +381,6 @@ CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
             "big": shrink(2, 2, "releases capacity to team/new, which waits for 1 PS + 1 worker"),
             "new": shrink(1, 1),
         },
-    ),
-    "one that is much faster with less shrinks in the interval that lets a new one start": (
-        Case(BESIDE, {"big": steps(1000, Sync(work=1.0, overhead=0.2))}),
-        {"big": shrink(2, 2, "releases capacity to"), "new": shrink(1, 1)},
     ),
     "a running job that is a little faster with less keeps what nobody needs": (
         Case([(BIG, FULL)], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),

@@ -848,12 +848,6 @@ class TestRounds:
         assert paused == PauseJob("uid-a", "10000-1", "")
         assert not driver.state.pending
 
-    def test_where_no_job_can_be_paused_it_stays(self) -> None:
-        driver = self.driver(pauses=True, together=False)
-        (decided,) = step(driver, cluster_of(FakeManagedJob(job("a"))), 0.0)
-        assert isinstance(decided, IntervalDecided)
-        assert [each.action for each in decided.plan.decisions] == [Action.KEEP]
-
     def test_there_a_job_that_is_trimmed_to_its_own_counts_stays(self) -> None:
         driver = self.driver(pauses=False, together=False)
         (decided,) = step(driver, cluster_of(FakeManagedJob(job("a")), cores=2), 0.0)

@@ -41,13 +41,6 @@ def test_decisions_of_a_small_cluster(case: Case, expected: dict[str, Expected])
         assert each.reason in decided[name].reason
 
 
-def test_a_cordoned_node_gets_no_tasks() -> None:
-    cluster = nodes(2, 4)
-    cluster[1] = replace(cluster[1], cordoned=True)
-    decided = Case([(job("a"), ON_NODE_00)], {"a": steps(1000)}, nodes=cluster).decisions()
-    assert sum(decided["a"].counts) == 4
-
-
 def decisions_with_wide_workers(count: int, cores: int) -> dict[str, Decision]:
     """Decisions for job ``a`` (workers of 3 cores) and job ``b`` (tasks of 1) on equal nodes.
 
@@ -69,13 +62,6 @@ def decisions_with_wide_workers(count: int, cores: int) -> dict[str, Decision]:
         each.key.name: each
         for each in plan_interval("i7", IntervalInput(snapshot), known, seconds).decisions
     }
-
-
-def test_an_allocation_that_no_node_can_hold_is_trimmed_with_the_reason() -> None:
-    decision = decisions_with_wide_workers(4, 4)["a"]
-    assert decision.action is Action.GROW
-    assert decision.counts.workers == 3
-    assert "trimmed from" in decision.reason
 
 
 def test_capacity_too_fragmented_for_one_job_goes_to_another() -> None:

@@ -16,7 +16,7 @@ from optimus.allocation import (
 )
 from optimus.cli.plan import Plan, plan
 from optimus.interval.capacity_plan import Held
-from optimus.jobs import CountBounds, Counts, FixedRole, Role
+from optimus.jobs import CountBounds, Counts
 from optimus.nodes import Node
 from optimus.policies import policy_named
 from optimus.policies.optimus import OptimusPolicy
@@ -147,24 +147,6 @@ def test_a_policy_that_refuses_keeps_out_what_would_fit() -> None:
     assert {*by_optimus.counts} == {"able", "hopeless"}
 
 
-def test_a_starting_job_gets_all_that_is_left_beside_its_fixed_roles() -> None:
-    chief = candidate("a", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 10000.0)
-    fixed = (FixedRole(Role.CHIEF, 1, chief.job.ps),)
-    chief = replace(chief, job=replace(chief.job, fixed=fixed))
-    found = plan_for([chief], cluster_of(2, 4), policy_named("optimus", {"min-gain-fraction": 0}))
-    assert sum(found.counts["a"]) == 2 * 4 - 1
-
-
-def test_fragmented_capacity_is_allocated_task_by_task() -> None:
-    wide = candidate("wide", steps=5000.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
-    narrow = candidate("narrow", PaperSpeed(20.0, 0.1, 0.3, 0.01, 0.01))
-    found = plan_for(
-        [wide, narrow], cluster_of(4, 7), policy_named("optimus", {"min-gain-fraction": 0})
-    )
-    assert sum(found.counts["wide"]) > 2
-    assert sum(each["cpu"] for each in found.interval.capacity_plan.free.values()) == 0
-
-
 def test_a_task_larger_than_every_node_is_not_placed_and_others_get_the_capacity() -> None:
     """Eight nodes of one GPU: the total would hold four workers of two GPUs, no node holds one."""
     gpus = [Node(f"n{at}", Resources({"cpu": 8000, "gpu": 1})) for at in range(8)]
@@ -173,14 +155,6 @@ def test_a_task_larger_than_every_node_is_not_placed_and_others_get_the_capacity
     found = plan_for([pair, single], gpus, policy_named("optimus"))
     assert "capacity on one node for a task of cpu=1000, gpu=2" in reason(found, "pair")
     assert found.counts == {"single": Counts(found.counts["single"].ps, 8)}
-
-
-def test_cordoned_nodes_get_no_tasks() -> None:
-    cluster = cluster_of(2, 8)
-    cluster[0] = replace(cluster[0], cordoned=True)
-    found = plan_for([candidate("a")], cluster, policy_named("optimus"))
-    assert sum(found.counts["a"]) == 8
-    assert {held.node for held in held(found)["a"]} == {"n1"}
 
 
 def test_a_job_whose_growth_does_not_fit_keeps_its_placement() -> None:

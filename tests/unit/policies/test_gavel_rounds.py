@@ -52,18 +52,6 @@ def test_first_come_first_served_ends_each_job_at_the_same_second(trace: str) ->
     assert found.times == pytest.approx([float(row["jct_seconds"]) for row in rows], abs=1e-6)
 
 
-def test_allox_ends_each_job_at_the_same_second() -> None:
-    rows = csv.DictReader((DATA / "single200__allox.csv").read_text().splitlines())
-    found = replay(read_trace("single200"), CLUSTERS["single200"], RULES["allox"])
-    assert found.times == pytest.approx([float(row["jct_seconds"]) for row in rows], abs=1e-6)
-
-
-def test_gandiva_draws_the_same_pairs() -> None:
-    """With their seed; the reference has four decimals."""
-    expected = REFERENCE["minimize_makespan", "gandiva"]
-    assert hours("minimize_makespan", "gandiva") == pytest.approx(expected, abs=6e-5)
-
-
 def test_throughput_per_cost_costs_little_more_than_the_least_that_is_possible() -> None:
     jobs, workers = read_trace("max_min_fairness"), CLUSTERS["max_min_fairness"]
     cheap = replay(jobs, workers, RULES["cost_with_a_floor_of_0.1"]).dollars

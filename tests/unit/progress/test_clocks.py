@@ -9,7 +9,7 @@ from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
 from tests.cases import cases
 from tests.unit.progress.jobs import START
-from tests.unit.progress.reads import LATER, SYNC
+from tests.unit.progress.reads import LATER, SYNC, observe
 
 
 def served(lines: Sequence[LogLine], since: float | None) -> list[LogLine]:
@@ -30,7 +30,7 @@ class TestClocks:
         ]
         for now in range(10, steps + 10, 10):
             lines = served(printed[:now], log.next_since("w"))
-            log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", read_at=START + now))
+            observe(log, lines, PodRun("r", read_at=START + now))
         return log
 
     @cases(
@@ -71,11 +71,9 @@ class TestClocks:
             (620, "step=3 loss=1 checkpoint=3"),
         ]:
             lines = [LogLine(START + read_at + skew - 1, line)]
-            log.observe(
-                "w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", read_at=START + read_at)
-            )
+            observe(log, lines, PodRun("r", read_at=START + read_at))
         for read_at in (630, 640):  # nothing new is printed: the checkpoint grows old
-            log.observe("w", Role.WORKER, 0, Counts(1, 1), [], PodRun("r", read_at=START + read_at))
+            observe(log, [], PodRun("r", read_at=START + read_at))
         assert log.progress(LATER).checkpoint_since == START + 20
 
     def test_another_pods_read_does_not_make_a_checkpoint_younger(self) -> None:
@@ -92,5 +90,5 @@ class TestClocks:
     ) -> None:
         log = ProgressLog(SYNC)
         lines = [LogLine(START + stamp, "step=5 loss=1 checkpoint=5")]
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", read_at=START))
+        observe(log, lines, PodRun("r", read_at=START))
         assert log.progress(LATER).checkpoint_since == START + since

@@ -2,12 +2,12 @@
 
 import pytest
 
-from optimus.jobs import Batch, BatchScope, Counts, Role, TrainingMode
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from tests.cases import cases
 from tests.unit.progress.jobs import START, stamped
-from tests.unit.progress.reads import DATA, LATER, SYNC, read
+from tests.unit.progress.reads import DATA, LATER, SYNC, observe, read
 
 
 class TestEpochs:
@@ -64,16 +64,9 @@ class TestEpochs:
         options = LogFormatOptions(mode=TrainingMode.SYNC, batch=Batch(16, BatchScope.WORKER))
         log = ProgressLog(options)
         texts = [f"epoch={step // 40} step={step} loss=1" for step in range(121)]
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(texts), "1")
+        observe(log, stamped(texts), "1")
         assert log.progress(LATER).steps_per_epoch == 40
-        log.observe(
-            "w",
-            Role.WORKER,
-            0,
-            Counts(1, 2),
-            stamped(["epoch=3 step=121 loss=1"], start=START + 900),
-            "2",
-        )
+        observe(log, stamped(["epoch=3 step=121 loss=1"], start=START + 900), "2", Counts(1, 2))
         assert log.progress(LATER).steps_per_epoch == 20
 
 
@@ -93,9 +86,7 @@ class TestUnknownBatch:
                 for batch in batches
             ]
             start = START + 1000.0 * run
-            log.observe(
-                "w", Role.WORKER, 0, Counts(1, workers), stamped(lines, start=start), f"run-{run}"
-            )
+            observe(log, stamped(lines, start=start), f"run-{run}", Counts(1, workers))
         return log
 
     @cases(
@@ -134,7 +125,7 @@ class TestUnknownBatch:
         lines = [
             f"{'Epoch' if printed.strip() else 'Iter'}[6] Batch [{n * 10}]{tail}" for n in range(9)
         ]
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(lines, start=START + 5000), "run-2")
+        observe(log, stamped(lines, start=START + 5000), "run-2")
         assert [s.steps_per_second for s in log.progress(LATER).samples] == pytest.approx(
             speeds, rel=0.01
         )

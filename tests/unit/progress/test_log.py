@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.jobs import Counts, Role
+from optimus.jobs import Counts
 from optimus.progress.log import ProgressLog
 from optimus.progress.state import LogState
 from optimus.progress.types import LogLine
 from tests.unit.progress.jobs import START, stamped
-from tests.unit.progress.reads import GLUON, LATER, SYNC, pairs, read
+from tests.unit.progress.reads import GLUON, LATER, SYNC, observe, pairs, read
 from tests.unit.properties import examples
 
 
@@ -19,28 +19,21 @@ class TestReadingTwice:
     def test_overlapping_reads_take_each_line_once(self) -> None:
         lines = stamped(pairs(1, 20))
         once, often = ProgressLog(SYNC), ProgressLog(SYNC)
-        once.observe("w", Role.WORKER, 0, Counts(1, 1), lines, "r")
+        observe(once, lines, "r")
         for end in range(1, 21):
-            often.observe("w", Role.WORKER, 0, Counts(1, 1), lines[max(end - 4, 0) : end], "r")
+            observe(often, lines[max(end - 4, 0) : end], "r")
         assert often.progress(LATER) == once.progress(LATER)
 
     def test_lines_of_one_instant_are_distinguished_by_their_text(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), [LogLine(START, "step=1 loss=3")], "r")
-        log.observe(
-            "w",
-            Role.WORKER,
-            0,
-            Counts(1, 1),
-            [LogLine(START, "step=1 loss=3"), LogLine(START, "step=2 loss=2")],
-            "r",
-        )
+        observe(log, [LogLine(START, "step=1 loss=3")], "r")
+        observe(log, [LogLine(START, "step=1 loss=3"), LogLine(START, "step=2 loss=2")], "r")
         assert [point.step for point in log.progress(LATER).losses] == [1, 2]
 
     def test_the_next_read_starts_at_the_last_line(self) -> None:
         log = ProgressLog(SYNC)
         assert log.next_since("w") is None
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(["a", "b", "c"]), "r")
+        observe(log, stamped(["a", "b", "c"]), "r")
         assert log.next_since("w") == START + 2
 
     def test_one_event_under_two_prefixes_is_one_point(self) -> None:
@@ -52,33 +45,17 @@ class TestReadingTwice:
 
     def test_lines_of_the_run_before_come_too_late(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 5)), "old")
-        log.observe(
-            "w", Role.WORKER, 0, Counts(1, 2), stamped(pairs(6, 9), start=START + 60), "new"
-        )
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(6, 8), start=START + 6), "old")
+        observe(log, stamped(pairs(1, 5)), "old")
+        observe(log, stamped(pairs(6, 9), start=START + 60), "new", Counts(1, 2))
+        observe(log, stamped(pairs(6, 8), start=START + 6), "old")
         assert log.progress(LATER).step == 9
 
 
 class TestGoingBack:
     def test_a_new_run_takes_away_what_came_after_the_checkpoint(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe(
-            "w",
-            Role.WORKER,
-            0,
-            Counts(1, 1),
-            stamped([*pairs(1, 17), *pairs(18, 20, checkpoint=15)]),
-            "1",
-        )
-        log.observe(
-            "w",
-            Role.WORKER,
-            0,
-            Counts(2, 2),
-            stamped(["step=16 loss=9 checkpoint=15"], start=START + 60),
-            "2",
-        )
+        observe(log, stamped([*pairs(1, 17), *pairs(18, 20, checkpoint=15)]), "1")
+        observe(log, stamped(["step=16 loss=9 checkpoint=15"], start=START + 60), "2", Counts(2, 2))
         progress = log.progress(LATER)
         assert [point.step for point in progress.losses] == list(range(1, 17))
         assert progress.losses[-1].loss == 9
@@ -86,15 +63,8 @@ class TestGoingBack:
 
     def test_a_sparse_log_goes_back_to_the_checkpoint_that_its_first_line_names(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(10, 100, every=10)), "1")
-        log.observe(
-            "w",
-            Role.WORKER,
-            0,
-            Counts(1, 1),
-            stamped(pairs(90, 90, checkpoint=65), start=START + 60),
-            "2",
-        )
+        observe(log, stamped(pairs(10, 100, every=10)), "1")
+        observe(log, stamped(pairs(90, 90, checkpoint=65), start=START + 60), "2")
         assert [point.step for point in log.progress(LATER).losses] == [10, 20, 30, 40, 50, 60, 90]
 
     def test_a_container_that_restarts_within_a_run_goes_back_too(self) -> None:
@@ -106,15 +76,8 @@ class TestGoingBack:
         speed = "Epoch[{}] Batch [{}]\tSpeed: 5 samples/sec\tloss={}"
         log = ProgressLog(SYNC)
         texts = [speed.format(epoch, batch, 1) for epoch in range(3) for batch in (10, 20)]
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(texts), "1")
-        log.observe(
-            "w",
-            Role.WORKER,
-            0,
-            Counts(1, 1),
-            stamped([speed.format(1, 10, 2)], start=START + 60),
-            "2",
-        )
+        observe(log, stamped(texts), "1")
+        observe(log, stamped([speed.format(1, 10, 2)], start=START + 60), "2")
         assert [point.loss for point in log.progress(LATER).losses] == [1, 1, 2]
 
     def test_a_container_that_restarts_within_an_epoch_is_measured_again(self) -> None:
@@ -126,8 +89,8 @@ class TestGoingBack:
 
     def test_a_training_that_starts_over_has_no_checkpoint(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 20, checkpoint=15)), "1")
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 2), start=START + 60), "2")
+        observe(log, stamped(pairs(1, 20, checkpoint=15)), "1")
+        observe(log, stamped(pairs(1, 2), start=START + 60), "2")
         progress = log.progress(LATER)
         assert (progress.step, progress.checkpoint_step, len(progress.losses)) == (2, None, 2)
 
@@ -148,43 +111,15 @@ def test_how_a_log_is_cut_into_reads_does_not_matter(data: st.DataObject) -> Non
     ]
     lines = stamped(texts, every=data.draw(st.sampled_from([0.1, 0.5, 3.0])))
     whole = ProgressLog(SYNC)
-    whole.observe("w", Role.WORKER, 0, Counts(1, 1), lines, "r")
+    observe(whole, lines, "r")
     log, end = ProgressLog(SYNC), 0
     while end < count:
         since = log.next_since("w")
         end += data.draw(st.integers(1, 20))
         seen = [line for line in lines[:end] if since is None or line.at >= int(since)]
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), seen, "r")
+        observe(log, seen, "r")
         if data.draw(st.booleans()):
             log = ProgressLog.from_state(
                 SYNC, msgspec.convert(msgspec.to_builtins(log.to_state()), LogState)
             )
     assert log.progress(LATER) == whole.progress(LATER)
-
-
-SHAPES = (
-    "step={0} loss={0}",
-    "Epoch[{0}] Batch [{0}]\tSpeed: {0} samples/sec\tloss={0}",
-    "Epoch {0}/9",
-    "{0}/{0} - 1s - loss: {0}",
-    "Epoch[{0}] Train-loss={0}",
-    "Saving checkpoints for {0} into x",
-    "loss = {0}, step = {0}",
-    "global_step/sec: {0}",
-    'Saved checkpoint to "a-{0}.params"',
-)
-VALUES = ("0", "1", "7", "0040", "9" * 15, "9" * 40, "1e308", "nan", "-1", "x")
-LINES = st.one_of(
-    st.text(), st.builds(str.format, st.sampled_from(SHAPES), st.sampled_from(VALUES))
-)
-
-
-@examples(300)
-@given(st.lists(st.tuples(st.floats(0, 1e10), LINES, st.integers(0, 2)), max_size=30))
-def test_no_line_can_break_the_log(lines: list[tuple[float, str, int]]) -> None:
-    log = ProgressLog(SYNC)
-    for at, text, pod in lines:
-        log.observe(f"w{pod}", Role.WORKER, pod, Counts(1, 2), [LogLine(at, text)], "r")
-    progress = log.progress(LATER)
-    msgspec.json.decode(msgspec.json.encode(log.to_state()), type=LogState)
-    assert all(sample.steps_per_second > 0 for sample in progress.samples)

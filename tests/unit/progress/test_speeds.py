@@ -10,7 +10,7 @@ from optimus.progress.state import LogState
 from optimus.progress.types import LogLine, PodRun
 from tests.cases import cases
 from tests.unit.progress.jobs import START, stamped
-from tests.unit.progress.reads import LATER, SYNC, pairs
+from tests.unit.progress.reads import LATER, SYNC, observe, pairs
 
 
 class TestSpeed:
@@ -46,13 +46,13 @@ class TestSpeed:
         log = ProgressLog(SYNC)
         slow = [LogLine(START, "step=1 loss=1"), LogLine(START + 30, "step=11 loss=1")]
         steady = stamped(pairs(21, 101, every=10), start=START + 32, every=2.0)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), [*slow, *steady], "r")
+        observe(log, [*slow, *steady], "r")
         assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(5.0)
 
     def test_a_stall_is_left_out(self) -> None:
         log = ProgressLog(SYNC)
         before, after = stamped(pairs(1, 20)), stamped(pairs(21, 40), start=START + 120)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), [*before, *after], "r")
+        observe(log, [*before, *after], "r")
         assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(1.0)
 
     def test_lines_that_come_in_lumps_are_measured_from_lump_to_lump(self) -> None:
@@ -61,7 +61,7 @@ class TestSpeed:
             for n in range(80)
         ]
         log = ProgressLog(SYNC)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, "r")
+        observe(log, lines, "r")
         assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(1.0)
 
     def test_each_run_gives_a_sample_at_its_counts(self) -> None:
@@ -69,14 +69,14 @@ class TestSpeed:
         for number, counts in enumerate([Counts(1, 1), Counts(2, 3)]):
             first, start = 1 + 30 * number, START + 100.0 * number
             lines = stamped(pairs(first, first + 29), start=start, every=1.0 / (number + 1))
-            log.observe("w", Role.WORKER, 0, counts, lines, f"run-{number}")
+            observe(log, lines, f"run-{number}", counts)
         speeds = {sample.counts: sample.steps_per_second for sample in log.progress(LATER).samples}
         assert speeds == pytest.approx({Counts(1, 1): 1.0, Counts(2, 3): 2.0})
         assert log.progress(LATER).trained_seconds == pytest.approx(28 + 14)
 
     def test_no_sample_is_from_the_future(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 20)), "r")
+        observe(log, stamped(pairs(1, 20)), "r")
         assert log.progress(START + 5).samples[0].at == START + 5
 
 
@@ -87,7 +87,7 @@ class TestKindsOfNodes:
         log = log or ProgressLog(SYNC)
         for run, kind in enumerate(kinds, first):
             lines = stamped(pairs(30 * run + 1, 30 * run + 30), start=START + 100 * run)
-            log.observe("w", Role.WORKER, 0, Counts(1, 1 + run), lines, PodRun(f"run-{run}", kind))
+            observe(log, lines, PodRun(f"run-{run}", kind), Counts(1, 1 + run))
         return log
 
     @cases(
@@ -112,14 +112,7 @@ class TestKindsOfNodes:
 
     def test_a_node_that_is_gone_does_not_make_its_runs_kind_unknown(self) -> None:
         log = self.runs("fast")
-        log.observe(
-            "w",
-            Role.WORKER,
-            0,
-            Counts(1, 1),
-            stamped(["step=31 loss=1"], start=START + 30),
-            PodRun("run-0", ""),
-        )
+        observe(log, stamped(["step=31 loss=1"], start=START + 30), PodRun("run-0", ""))
         assert log.progress(LATER).node_kind == "fast"
 
     def test_what_an_earlier_release_stored_is_read(self) -> None:

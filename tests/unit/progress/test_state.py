@@ -11,7 +11,7 @@ from optimus.progress.log import MAX_STORED_LOSSES, ProgressLog
 from optimus.progress.state import LogState
 from optimus.progress.types import LogLine, PodRun
 from tests.unit.progress.jobs import START, stamped
-from tests.unit.progress.reads import DATA, LATER, SYNC, pairs
+from tests.unit.progress.reads import DATA, LATER, SYNC, observe, pairs
 
 
 class TestStorage:
@@ -25,11 +25,11 @@ class TestStorage:
         lines = stamped((DATA / name).read_text().splitlines())
         half = round(len(lines) * cut)
         whole, log = ProgressLog(SYNC), ProgressLog(SYNC)
-        whole.observe("w", Role.WORKER, 0, Counts(2, 2), lines, "r")
-        log.observe("w", Role.WORKER, 0, Counts(2, 2), lines[:half], "r")
+        observe(whole, lines, "r", Counts(2, 2))
+        observe(log, lines[:half], "r", Counts(2, 2))
         stored = msgspec.json.encode(log.to_state())
         again = ProgressLog.from_state(SYNC, msgspec.json.decode(stored, type=LogState))
-        again.observe("w", Role.WORKER, 0, Counts(2, 2), lines[half:], "r")
+        observe(again, lines[half:], "r", Counts(2, 2))
         assert again.progress(LATER) == whole.progress(LATER)
 
     def test_what_is_stored_is_bounded(self) -> None:
@@ -45,9 +45,9 @@ class TestStorage:
 
     def test_a_state_is_a_copy(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 5)), "r")
+        observe(log, stamped(pairs(1, 5)), "r")
         state = log.to_state()
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(6, 9), start=START + 60), "r")
+        observe(log, stamped(pairs(6, 9), start=START + 60), "r")
         assert state.step == 5
 
     def test_a_state_shares_nothing_with_the_log_that_later_lines_change(self) -> None:
@@ -57,7 +57,7 @@ class TestStorage:
             "Epoch[0] Batch [20]\tSpeed: 5.00 samples/sec\taccuracy=0.5",
         ]
         for run in ("r", "s"):
-            log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(lines), run)
+            observe(log, stamped(lines), run)
         state = log.to_state()
         assert state == log.to_state()
         assert state.series
@@ -92,14 +92,14 @@ class TestKnownProgress:
         lines = stamped((DATA / name).read_text().splitlines())[:150]
         log = ProgressLog(SYNC)
         for first in range(0, len(lines), 7):
-            log.observe("w", Role.WORKER, 0, Counts(2, 2), lines[first : first + 7], "r")
+            observe(log, lines[first : first + 7], "r", Counts(2, 2))
             if first % 2:
                 log.observe("c", Role.WORKER, 1, Counts(2, 2), lines[first : first + 2], "r")
             again = ProgressLog.from_state(SYNC, log)
             for now in (LATER, START):
                 assert log.progress(now) == again.progress(now)
             run = PodRun("r", read_at=START + first, truncated=first % 2 == 0)
-            log.observe("w", Role.WORKER, 0, Counts(2, 2), [], run)
+            observe(log, [], run, Counts(2, 2))
             again = ProgressLog.from_state(SYNC, log)
             assert log.progress(LATER) == again.progress(LATER)
 
@@ -107,7 +107,7 @@ class TestKnownProgress:
         log = ProgressLog(SYNC)
         lines = stamped(["step=1 loss=1", "step=2 loss=1 checkpoint=2"])
         for at in (START + 10, START + 40):
-            log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", read_at=at))
+            observe(log, lines, PodRun("r", read_at=at))
             log.progress(LATER)
         assert log.progress(LATER).read_interval_seconds == 30
 
@@ -115,20 +115,20 @@ class TestKnownProgress:
         log = ProgressLog(SYNC)
         for kind in (None, "fast", "slow"):
             lines = stamped(pairs(1, 9))
-            log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", kind))
+            observe(log, lines, PodRun("r", kind))
             assert log.progress(LATER).node_kind == kind
 
     def test_other_options_count(self) -> None:
         log = ProgressLog(SYNC)
         lines = stamped(pairs(1, 9), every=1.0)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, "r")
+        observe(log, lines, "r")
         assert log.progress(LATER).steps_per_epoch is None
         log.options = dataclasses.replace(SYNC, steps_per_epoch=5)
         assert log.progress(LATER).steps_per_epoch == 5
 
     def test_without_news_it_is_the_same_object(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 9)), "r")
+        observe(log, stamped(pairs(1, 9)), "r")
         assert log.progress(LATER) is log.progress(LATER + 2)
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.simulated_gains import with_pre_run
 from optimus.allocation import (
     Allocation,
     AllocationProblem,
@@ -271,12 +270,6 @@ class TestCoursesByHand:
         assert found.timeline[-2].workers > 1
         assert found.forecasts[0].at == 600
         assert found.forecasts[0].total_epochs == pytest.approx(20)
-
-    def test_a_job_whose_speeds_are_known_beforehand_is_not_profiled(self) -> None:
-        only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
-        found = simulate(workload(only, on=nodes(4)), with_pre_run(preset("optimus")), seed=1)
-        assert found.jobs[0].profiling_runs == 0
-        assert found.jobs[0].restarts > 0
 
 
 class TestImpossibleWorkloads:

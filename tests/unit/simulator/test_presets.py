@@ -2,7 +2,6 @@
 
 import pytest
 
-from benchmarks.simulated_gains import with_published_forecasts
 from optimus.models.speed.curve import SpeedForm
 from optimus.simulator.forecasts import (
     EquationForecasts,
@@ -29,14 +28,6 @@ def test_ours_runs_as_on_a_cluster() -> None:
     assert found.forecasts == FittedForecasts()
     assert found.pre_run is None
     assert found.loop.driver.measures
-
-
-def test_on_equal_terms_ours_gets_what_the_published_policies_get() -> None:
-    found, baseline = with_published_forecasts(preset("optimus")), preset("optimus-paper")
-    assert (found.forecasts, found.pre_run) == (baseline.forecasts, baseline.pre_run)
-    for other in (baseline, preset("drf"), preset("optimus", TrueForecasts())):
-        assert with_published_forecasts(other) == other
-    assert found.loop.driver.interval.profiling.runs == 0
 
 
 @pytest.mark.parametrize("policy", ["drf", "fifo"])
