@@ -37,13 +37,6 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import PODS, Resources
 from optimus.simulator.ground_truth.assignment import ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
-from optimus.simulator.ground_truth.measured import (
-    NOTHING_MEASURED,
-    MeasuredSpeed,
-    MeasuredTruths,
-    RecordedLoss,
-    with_measured,
-)
 from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, TrainingStep
 from optimus.simulator.ground_truth.testbed import (
     LOSS_NOISE,
@@ -110,8 +103,6 @@ class SubmittedWorkload:
     submitted: Sequence[SubmittedJob]
     nodes: tuple[Node, ...]
     config: WorkloadConfig = field(default_factory=WorkloadConfig)
-    measured: MeasuredTruths = NOTHING_MEASURED
-    """Speeds and losses that were measured, in place of those of the types."""
 
     def __call__(self, jobs: int, rng: Generator) -> Workload:
         """The first ``jobs`` of the trace; the generator draws only what it does not state."""
@@ -122,9 +113,7 @@ class SubmittedWorkload:
             kind = JOB_TYPES[int(rng.integers(len(JOB_TYPES)))]
             seed = int(rng.integers(2**32))  # drawn for every job: a stated type shifts nothing
             kind = each.job_type or kind
-            of_job = each.key, each.workload, kind.name, each.mode
-            truth = _Truth(each, kind, self.config, empty, *self.measured.of(*of_job))
-            built.append(truth.build(seed))
+            built.append(_Truth(each, kind, self.config, empty).build(seed))
         weights = {_class(each): each.weight for each in first if each.weight != 1}
         return Workload(self.name, tuple(built), self.nodes, weights)
 
@@ -155,14 +144,12 @@ class _Truth:
     kind: JobType
     config: WorkloadConfig
     empty: EmptyCluster
-    measured: MeasuredSpeed | None
-    recorded: RecordedLoss | None
 
     def build(self, seed: int) -> SimulatedJob:
         """The job as its user submits it, with its true speed and loss."""
         submitted, kind = self.submitted, self.kind
         physical, of_kinds = self._physical(seed), self._of_kinds()
-        speed: TrueSpeed = self.measured or physical
+        speed: TrueSpeed = physical
         if of_kinds:
             wanted = max(of_kinds.values())
             speed = KindSpeed(wanted)
@@ -172,7 +159,7 @@ class _Truth:
             speed = speed if wanted == own else ScaledSpeed(speed, wanted / own)
         epochs, steps_per_epoch = self._epochs(physical, wanted)
         goal = submitted.loss_goal or TargetEpochs(epochs)
-        simulated = SimulatedJob(
+        return SimulatedJob(
             job=self._job(steps_per_epoch, goal),
             kind=kind.name,
             speed=speed,
@@ -186,7 +173,6 @@ class _Truth:
             straggling=self.config.straggling,
             kind_speeds={name: each / wanted for name, each in of_kinds.items()},
         )
-        return with_measured(simulated, None, self.recorded)
 
     def _of_kinds(self) -> Mapping[str, float]:
         """Its speeds on the kinds of the nodes; on nodes without a kind, the one that is stated."""
