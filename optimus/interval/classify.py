@@ -505,15 +505,12 @@ def too_little_text(job: JobView, counts: Counts, gain: float, least: float) -> 
     )
 
 
-_HOUR_SECONDS = 3600.0
-
-
 def why_moved_enough(history: JobHistory, at: float, config: IntervalConfig) -> str | None:
     """Return why the job does not grow: it was rescaled too often within the last hour."""
-    recent = [each for each in history.moves if at - each < _HOUR_SECONDS]
+    recent = [each for each in history.moves if at - each < 3600.0]
     if len(recent) < config.moves_per_hour:
         return None
-    left_seconds = recent[-config.moves_per_hour] + _HOUR_SECONDS - at
+    left_seconds = recent[-config.moves_per_hour] + 3600.0 - at
     return f"rescaled {len(recent)} times within an hour: it may grow in {left_seconds:.0f} s"
 
 

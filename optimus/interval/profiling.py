@@ -46,13 +46,6 @@ from optimus.snapshot import ClusterSnapshot
 _MOST_LOOKED_AT = 100
 """Jobs for which a run is looked for at once."""
 
-_MOST_VALUES = 16
-"""Counts of one role that a job may be measured at beyond its least."""
-
-_BEYOND_MINIMUM = 1.5
-"""A run may have so many times the least PSs and workers of its job, where that is more than
-``max_replicas``."""
-
 
 @dataclass(frozen=True, slots=True)
 class ProfilingMove:
@@ -513,7 +506,7 @@ def _trainers(job: Job, counts: Counts) -> int:
 def _values(least: int, most: int) -> range:
     """Return what a run may have of one role: of a large range, as of a job with a large minimum,
     counts that are apart from one another."""
-    return range(least, most + 1, max(math.ceil((most - least) / _MOST_VALUES), 1))
+    return range(least, most + 1, max(math.ceil((most - least) / 16), 1))
 
 
 def _smallest(allowed: Sequence[Counts]) -> list[Counts]:
@@ -528,9 +521,7 @@ def _smallest(allowed: Sequence[Counts]) -> list[Counts]:
 def _widest(minimum: Counts, config: ProfilingConfig) -> Counts:
     """The most PSs and workers of a run: beyond a large minimum there must be some to choose."""
     ps, workers = (
-        max(config.max_replicas, math.ceil(_BEYOND_MINIMUM * each))
-        if each > 1
-        else config.max_replicas
+        max(config.max_replicas, math.ceil(1.5 * each)) if each > 1 else config.max_replicas
         for each in minimum
     )
     return Counts(ps, workers)

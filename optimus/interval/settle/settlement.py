@@ -59,19 +59,9 @@ from optimus.jobs import NO_COUNTS, Binding, Counts, Job
 from optimus.nodes import refusal
 from optimus.resources import NONE, Resources, total
 
-_WORTH_ANY_RESTART = 1e300
-"""Seconds that meeting a deadline counts as. Finite: what donors without a limit to their cost keep
-from jobs that grow, they keep from it too."""
-
-_LEAST_WORTH = 1e-9
-"""Of a move that is expected to pay, where its mean does not."""
-
 _TRIMS_AT_ONCE = 8
 """A forecast is evaluated at all counts that so many trims may come to: 81 at once take about as
 long as one."""
-
-MOST_ATTEMPTS: Final = 8
-"""How often jobs are placed anew beside those that cannot be paused; then no running job moves."""
 
 KEEPS_ITS_NODES: Final = "it keeps its nodes, as no job is paused"
 GOES_ON: Final = "it goes on, as no job whose turn it is fits on its nodes"
@@ -155,7 +145,8 @@ def _anew(
         if not unplaced or undecided.inputs.may_pause:
             settlement.pause(unplaced, moving)
             return settlement
-        if attempts == MOST_ATTEMPTS:
+        # Then no running job moves.
+        if attempts == 8:
             unplaced = [each for each in moving if undecided.plan.is_placed(each.job.uid)]
         kept |= {each.job.uid: KEEPS_ITS_NODES for each in unplaced}
 
@@ -409,13 +400,16 @@ class Settlement:
         """Return what these counts save beyond the restart, by the objective; ``-inf`` where they
         are not expected to save enough."""
         if job.rescues_deadline(counts):
-            return _WORTH_ANY_RESTART
+            # Finite: what donors without a limit to their cost keep from jobs that grow,
+            # they keep from it too.
+            return 1e300
         saving = job.saving(counts)
         if saving == math.inf:
             return saving
         if job.gain(counts, self.loan) <= self.config.hysteresis_fraction:
             return -math.inf
-        return max(job.worth(counts, job.price_seconds), _LEAST_WORTH)
+        # It is expected to pay, whatever its mean says.
+        return max(job.worth(counts, job.price_seconds), 1e-9)
 
     def _why_not_worth_it(self, job: JobView, wanted: Counts) -> str:
         if job.saving(wanted) <= 0:
