@@ -26,6 +26,7 @@ from benchmarks.measured_truth import read_measured
 from benchmarks.paper_setups import FEW_JOBS, JOBS, REPRODUCED
 from optimus.errors import NotReady
 from optimus.jobs import Goal, Job, TrainingMode
+from optimus.models.expectation import EPOCHS_LEFT
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.types import TrainingProgress
 from optimus.simulator.engine import Observer, simulate
@@ -33,7 +34,7 @@ from optimus.simulator.forecasts import FittedForecasts
 from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.measured import MeasuredTruths
 from optimus.simulator.jobs import Checkpoints, SimulatedJob, Workload
-from optimus.simulator.presets import EPOCHS_LEFT, FIXED, PreRun, SchedulerConfig, preset, with_loop
+from optimus.simulator.presets import FIXED, PreRun, SchedulerConfig, preset, with_loop
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate

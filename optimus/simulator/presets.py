@@ -15,6 +15,7 @@ from optimus.errors import NotReady
 from optimus.interval import Strategies
 from optimus.interval.driver import DriverConfig
 from optimus.jobs import Job
+from optimus.models.expectation import EPOCHS_LEFT
 from optimus.models.forecast import ForecastFn
 from optimus.models.speed.curve import SpeedForm
 from optimus.placement import PLACEMENT_RULES
@@ -54,11 +55,6 @@ class PreRun:
     """The speed model whose most informative counts are sampled."""
     by_kind: bool = False
     """Whether the job's own counts are sampled on each kind of nodes, and no others."""
-
-
-EPOCHS_LEFT: Final = 20.0
-"""Epochs taken as left of a job whose losses allow no fit yet, as in the authors' program
-(scheduler/optimus_scheduler.py, ``__update_util_queue``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

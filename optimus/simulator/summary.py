@@ -14,8 +14,6 @@ from scipy.special import stdtrit
 from optimus.resources import CPU
 from optimus.simulator.results import GPU, Simulation, TimelinePoint, by_policy
 
-CONFIDENCE: Final = 0.95
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -35,7 +33,7 @@ class Estimate:
         mean = float(known.mean())
         if known.size == 1:
             return cls(mean, None, None, tuple(by_seed))
-        quantile = float(stdtrit(known.size - 1, (1 + CONFIDENCE) / 2))
+        quantile = float(stdtrit(known.size - 1, (1 + 0.95) / 2))
         half = quantile * float(known.std(ddof=1)) / float(np.sqrt(known.size))
         return cls(mean, mean - half, mean + half, tuple(by_seed))
 

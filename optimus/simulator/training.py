@@ -35,13 +35,8 @@ from optimus.progress.types import (
 from optimus.simulator.jobs import Checkpoints, SimulatedJob, Straggling
 from optimus.simulator.streams import Purpose, lognormal_factor, stream
 
-_SLACK_EPOCHS: Final = 1e-9
-"""Sums of epochs miss whole numbers by rounding."""
-
-
-_SLACK_SAVES: Final = 1e-9
-"""So does what is done of a save."""
-
+_SLACK: Final = 1e-9
+"""Sums of epochs, and what is done of a save, miss whole numbers by rounding."""
 
 _NO_KINDS: Final[Mapping[str, int]] = MappingProxyType({})
 
@@ -183,7 +178,7 @@ class Training:
         if self.run is None or self.truth.checkpoints is None or self.speed <= 0:
             return math.inf
         done, each, rate = self._saving(self.run, self.truth.checkpoints)
-        left = (math.floor(done / each + _SLACK_SAVES) + 1) * each - done
+        left = (math.floor(done / each + _SLACK) + 1) * each - done
         return self.at + left / rate
 
     def draw_rescale_seconds(self) -> float:
@@ -254,14 +249,14 @@ class Training:
         return self._shown_losses[1]
 
     def _progress(self) -> TrainingProgress:
-        done = math.floor(self.epochs + _SLACK_EPOCHS)
+        done = math.floor(self.epochs + _SLACK)
         samples, run = self.samples, self.run
         if run and run.seconds > 0:
             samples = [*samples, run.sample(self.at)]
         counts = run.counts if run else self.samples[-1].counts if self.samples else None
         return TrainingProgress(
             losses=self._losses_until(done),
-            epoch=float(done) if abs(done - self.epochs) < _SLACK_EPOCHS else self.epochs,
+            epoch=float(done) if abs(done - self.epochs) < _SLACK else self.epochs,
             step=round(self.steps),
             steps_per_epoch=counts and self.truth.steps_in_epoch(counts.workers),
             samples=tuple(samples),
@@ -331,7 +326,7 @@ class Training:
     def _save(self, run: TrainingRun, every: Checkpoints) -> None:
         """Save the newest checkpoint that is due; the speed was constant since."""
         done, each, rate = self._saving(run, every)
-        number = math.floor(done / each + _SLACK_SAVES)
+        number = math.floor(done / each + _SLACK)
         if number > self.saved.number:
             ago = max(done - number * each, 0.0) / rate
             self.futile_stops = 0
