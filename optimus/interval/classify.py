@@ -25,7 +25,6 @@ from optimus.interval.worth import FOR_EVER, Loan, expected_gain, gain_at_ratio,
 from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.models.speed.model import SpeedModel
-from optimus.placement.queue.order import AGE_LIMIT_SECONDS
 from optimus.progress.types import TrainingProgress
 
 
@@ -96,17 +95,9 @@ class IntervalConfig:
     """The same of a young job, or what a rescale costs it where that is more. Default: its first
     counts are chosen by little, and what it shows next often says better ones."""
 
-    max_attempts: int = 50_000
-    """How often an interval tries to place something on reclaimed capacity. Default: an attempt
-    takes a tenth of a millisecond, so that the largest cluster is decided in seconds."""
-
     replace_seconds: float = 60.0
     """How long a job that has lost replicas keeps its counts while they have no room. Default: a
     node that restarts, or a pod that another takes over from, needs less."""
-
-    waiting_age_limit_seconds: float = AGE_LIMIT_SECONDS
-    """A waiting job older than this comes before smaller ones. Default: that of the extender, which
-    binds the pods in the same order."""
 
     profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
     """How much is spent on measuring: it decides when a job's profiling is over."""

@@ -326,17 +326,14 @@ def _until_metric(
     seen = replace(progress, losses=found.losses, earlier=())
     losses = losses_with_epochs(seen)
     schedule = schedule_of(progress.declared, losses)
-    curve = fit(losses, schedule) if found.bounded else NotReady(_unbounded(found.series.name))
+    why = f"{found.series.name} rises without a bound: when it reaches its goal cannot be predicted"
+    curve = fit(losses, schedule) if found.bounded else NotReady(why)
     if found.is_met:
         return _met(curve, in_epochs=all(point.epoch is not None for point in losses))
     total = _total(seen, found.goal, curve)
     if isinstance(total, NotReady):
         return total if isinstance(curve, NotReady) else found.explained(total)
     return _until(job, progress, curve, total)
-
-
-def _unbounded(name: str) -> str:
-    return f"{name} rises without a bound: when it reaches its goal cannot be predicted"
 
 
 def _until_amount(

@@ -7,7 +7,7 @@ has."""
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
@@ -15,12 +15,10 @@ from typing import Final
 
 from optimus import lifecycle
 from optimus.allocation import JobHistory
-from optimus.allocation.policy import Service
 from optimus.interval.capacity_plan import (
     CapacityPlan,
     Held,
     QuotaLedger,
-    schedulable_capacity,
 )
 from optimus.jobs import Counts, Job, Role
 from optimus.lifecycle import JobRecord
@@ -264,7 +262,6 @@ class SimulatedCluster:
     ) -> None:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
         self._kinds = {node.name: node.labels.get(NODE_KIND_LABEL, "") for node in self.nodes}
-        self._capacity = schedulable_capacity(self.nodes)
         self.priced = {node.name: node for node in self.nodes if node.price is not None}
         """Nodes of which it is known what they cost, by name."""
         self.now = 0.0
@@ -309,10 +306,6 @@ class SimulatedCluster:
         """The kinds of nodes, by name."""
         return tuple(sorted(set(self._kinds.values())))
 
-    def service(self, state: SimulatedJobState) -> Service:
-        """Return what a job has received up to this instant."""
-        return lifecycle.received_until(state.record, self.now)
-
     def _workers_by_kind(self, state: SimulatedJobState) -> Mapping[str, int]:
         found = Counter(self._kinds[pod.node] for pod in state.pods if _is_worker(pod))
         return dict(sorted(found.items()))
@@ -328,11 +321,6 @@ class SimulatedCluster:
         if self._placed.rule is not rule:
             self._placed.use(rule)
         return CapacityPlan.of(self.snapshot(), rule, leaving_counts=True)
-
-    @property
-    def capacity(self) -> Resources:
-        """Return what all nodes hold together."""
-        return self._capacity
 
     def reserve(
         self, state: SimulatedJobState, placement: Iterable[Held], free_at: float = 0.0
@@ -388,15 +376,10 @@ class SimulatedCluster:
         state.advanced_in = state.phase
         self._schedule(state)
 
-    def present(self) -> Iterator[BoundPod]:
-        """All pods that hold room at this instant."""
-        for state in self.states.values():
-            yield from state.pods
-
     def used(self) -> Mapping[str, Resources]:
         """Return what is held on each node, by its name."""
         used: dict[str, Resources] = {node.name: NONE for node in self.nodes}
-        for pod in self.present():
+        for pod in (pod for state in self.states.values() for pod in state.pods):
             used[pod.node] = used[pod.node] + pod.resources
         return used
 

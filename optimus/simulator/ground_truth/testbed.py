@@ -83,25 +83,22 @@ def paper_hardware(network: float = 0.5) -> Hardware:
     sync, async_ = (
         (1 - network) * (seconds - _LINE_SECONDS) for seconds in (_SYNC_SECONDS, _ASYNC_SECONDS)
     )
-    return _hardware(_cost(_SYNC_SECONDS - sync, sync), _cost(_ASYNC_SECONDS - async_, async_))
+    of_sync, of_async = _cost(_SYNC_SECONDS - sync, sync), _cost(_ASYNC_SECONDS - async_, async_)
+    return Hardware(
+        mb_per_second=_LINE_MB_PER_SECOND,
+        # 4.1 * 10^9 multiply-adds for an image, two operations each, times 3 for the backward pass.
+        gflop_per_second=24.6 / _IMAGE_SECONDS,
+        sync=ModeCost(*of_sync, 2.78 / _RESNET_MB, 0.02),
+        async_=ModeCost(*of_async, (2.83 - 2 * _IMAGE_SECONDS) / _RESNET_MB, 0.11),
+        # The median, over 100 jobs of Alibaba's mini-batch times, of the variation between a job's
+        # workers.
+        jitter=0.087,
+    )
 
 
 def _cost(wire_seconds: float, own_seconds: float) -> tuple[float, float]:
     """A PS's bandwidth and own time, from the seconds that each takes for one worker."""
     return 2 * _RESNET_MB / wire_seconds, own_seconds / _RESNET_MB
-
-
-def _hardware(sync: tuple[float, float], async_: tuple[float, float]) -> Hardware:
-    return Hardware(
-        mb_per_second=_LINE_MB_PER_SECOND,
-        # 4.1 * 10^9 multiply-adds for an image, two operations each, times 3 for the backward pass.
-        gflop_per_second=24.6 / _IMAGE_SECONDS,
-        sync=ModeCost(*sync, 2.78 / _RESNET_MB, 0.02),
-        async_=ModeCost(*async_, (2.83 - 2 * _IMAGE_SECONDS) / _RESNET_MB, 0.11),
-        # The median, over 100 jobs of Alibaba's mini-batch times, of the variation between a job's
-        # workers.
-        jitter=0.087,
-    )
 
 
 TESTBED: Final = paper_hardware()

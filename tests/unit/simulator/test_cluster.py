@@ -5,6 +5,7 @@ from dataclasses import replace
 from optimus.allocation.policy import Service
 from optimus.interval.capacity_plan import CapacityPlan, Held
 from optimus.jobs import NO_COUNTS, Counts, Role
+from optimus.lifecycle import received_until
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.rescale.purpose import RescalePurpose
@@ -53,6 +54,10 @@ class Harness:
         SimulatedExecutor(cluster, state, headroom, 600.0).advance(placement, free_at)
         step = "over" if state.rescale is None else state.rescale.record.step_text
         self.steps.append((cluster.now, step))
+
+    @property
+    def service(self) -> Service:
+        return received_until(self.state.record, self.cluster.now)
 
     def place(self, *where: str) -> None:
         self.cluster.place(self.state, held(*where))
@@ -116,12 +121,12 @@ class TestService:
     def test_is_counted_from_the_binding_on_by_share_and_kind(self) -> None:
         harness = self._bound("node-0", "node-0")
         harness.run(40.0)
-        assert harness.cluster.service(harness.state) == Service(40.0, {"fast": 40.0})
+        assert harness.service == Service(40.0, {"fast": 40.0})
 
     def test_of_workers_on_several_kinds_is_divided(self) -> None:
         harness = self._bound("node-0", "node-0", "node-0", "node-1")
         harness.run(60.0)
-        by_kind = harness.cluster.service(harness.state).by_kind
+        by_kind = harness.service.by_kind
         assert dict(by_kind) == {"fast": 40.0, "slow": 20.0}
 
     def test_ends_with_a_stop_and_goes_on_after_it(self) -> None:
@@ -129,10 +134,10 @@ class TestService:
         harness.run(40.0)
         harness.pause()
         harness.run(100.0)
-        assert harness.cluster.service(harness.state).seconds == 40.0
+        assert harness.service.seconds == 40.0
         harness.move("node-1", "node-1")
         harness.run(110.0)
-        by_kind = harness.cluster.service(harness.state).by_kind
+        by_kind = harness.service.by_kind
         assert dict(by_kind) == {"fast": 40.0, "slow": 10.0}
 
 
