@@ -186,9 +186,6 @@ class CapacityPlan:
         cls, snapshot: ClusterSnapshot, rule: PlacementRule, leaving_counts: bool = False
     ) -> Self:
         """The cluster as it is; with ``leaving_counts`` pods being deleted still count."""
-        prepared = snapshot.prepared if leaving_counts else None
-        if isinstance(prepared, cls) and prepared.rule is rule:
-            return prepared.copy()
         staying = tuple(pod for pod in snapshot.pods if not pod.leaving)
         charged = snapshot if leaving_counts else replace(snapshot, pods=staying)
         bound: dict[str, list[Held]] = {}

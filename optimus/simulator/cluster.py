@@ -16,16 +16,12 @@ from typing import Final
 from optimus import lifecycle
 from optimus.allocation import JobHistory
 from optimus.interval.capacity_plan import (
-    CapacityPlan,
     Held,
-    QuotaLedger,
 )
 from optimus.jobs import Counts, Job, Role
 from optimus.lifecycle import JobRecord
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, Provided
 from optimus.nodes import NODE_KIND_LABEL, Node
-from optimus.placement.capacity import Capacity
-from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.checkpoints import awaits_next_checkpoint
 from optimus.rescale.machine import Rescale
@@ -188,20 +184,10 @@ class _PlacedPods:
     pods after every event would let the time of a simulation grow with the square of its size."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self.rule: PlacementRule | None = None
-        """How the plan places; without it there is no plan."""
-        self._nodes = nodes
         self._free = {node.name: node.allocatable for node in nodes}
         self._of: dict[str, tuple[BoundPod, ...]] = {}
         self._counts: dict[str, Counts] = {}
-        self._held: dict[str, tuple[Held, ...]] = {}
         self._pods: tuple[BoundPod, ...] | None = None
-        self._plan: CapacityPlan | None = None
-        self._version = 0
-
-    def use(self, rule: PlacementRule) -> None:
-        """From now on place by this rule."""
-        self.rule, self._plan = rule, None
 
     def update(self, state: SimulatedJobState) -> None:
         """Take over the pods of one job."""
@@ -211,21 +197,13 @@ class _PlacedPods:
         pods = tuple(sorted((*state.pods, *state.coming), key=attrgetter("uid")))
         for pod in pods:
             free[pod.node] = free[pod.node] - pod.resources
-        held = tuple(
-            Held(pod.replica, pod.node, pod.resources)
-            for pod in pods
-            if pod.replica is not None and not pod.leaving
-        )
-        roles = Counter(each.replica.role for each in held)
-        self._held.pop(uid, None)
+        roles = Counter(pod.replica.role for pod in pods if pod.replica and not pod.leaving)
         self._counts.pop(uid, None)
         if pods:
             self._of[uid] = pods
-        if held:
-            self._held[uid] = held
+        if roles:
             self._counts[uid] = Counts(roles[Role.PS], roles[Role.WORKER])
-        self._pods = self._plan = None
-        self._version += 1
+        self._pods = None
 
     @property
     def pods(self) -> tuple[BoundPod, ...]:
@@ -235,23 +213,9 @@ class _PlacedPods:
             self._pods = tuple(sorted(in_order, key=attrgetter("uid")))
         return self._pods
 
-    @property
-    def plan(self) -> CapacityPlan | None:
-        """A plan of the room that is free, not to be changed: others get copies of it."""
-        if self._plan is None and self.rule is not None:
-            bound = {uid: self._held[uid] for uid in sorted(self._held)}
-            capacity = Capacity(self._nodes, self._free)
-            self._plan = CapacityPlan(self._nodes, self.rule, capacity, bound, {}, QuotaLedger())
-        return self._plan
-
     def prepare(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot, with what is known of its pods."""
-        version = self._version
-
-        def plan() -> CapacityPlan | None:
-            return self.plan if self._version == version else None
-
-        return snapshot.prepare(dict(self._counts), dict(self._free), plan)
+        return snapshot.prepare(dict(self._counts), dict(self._free))
 
 
 class SimulatedCluster:
@@ -315,12 +279,6 @@ class SimulatedCluster:
         jobs = tuple(sorted((state.job for state in self.states.values()), key=lambda job: job.uid))
         placed = self._placed
         return placed.prepare(ClusterSnapshot(self.now, jobs, self.nodes, placed.pods))
-
-    def free_capacity(self, rule: PlacementRule) -> CapacityPlan:
-        """The room that is free now: leaving and coming pods both hold theirs."""
-        if self._placed.rule is not rule:
-            self._placed.use(rule)
-        return CapacityPlan.of(self.snapshot(), rule, leaving_counts=True)
 
     def reserve(
         self, state: SimulatedJobState, placement: Iterable[Held], free_at: float = 0.0

@@ -49,7 +49,7 @@ class Harness:
             return
 
         def headroom() -> CapacityPlan:
-            return cluster.free_capacity(Theorem1())
+            return CapacityPlan.of(cluster.snapshot(), Theorem1(), leaving_counts=True)
 
         SimulatedExecutor(cluster, state, headroom, 600.0).advance(placement, free_at)
         step = "over" if state.rescale is None else state.rescale.record.step_text
@@ -161,7 +161,7 @@ class TestAFirstStart:
         state.suspended_by, state.pause = "submission", PauseReason.POLICY
         harness.move("node-0", "node-0", free_at=8.0)
         assert cluster.used() == {"node-0": NONE, "node-1": NONE}
-        assert cluster.free_capacity(Theorem1()).free["node-0"] == Resources(cpu=2000)
+        assert cluster.snapshot().free()["node-0"] == Resources(cpu=2000)
         harness.run(8.0)
         assert cluster.used()["node-0"] == PS + WORKER
         harness.run(8.0 + START)
@@ -188,7 +188,7 @@ class TestARescale:
         harness.move("node-1", "node-1", "node-1")
         assert state.training.run is None
         assert cluster.used() == {"node-0": PS + WORKER, "node-1": NONE}
-        free = cluster.free_capacity(Theorem1()).free
+        free = cluster.snapshot().free()
         assert (free["node-0"], free["node-1"]) == (Resources(cpu=2000), Resources(cpu=1000))
         harness.run(cluster.now + LEAVING)
         assert cluster.used() == {"node-0": NONE, "node-1": PS + WORKER * 2}
