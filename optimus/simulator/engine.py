@@ -137,7 +137,7 @@ def _check(workload: Workload, empty: EmptyCluster) -> None:
 def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float) -> None:
     """Measure a job's speed at the most informative counts."""
     job = training.truth.job
-    within = job.bounds.up_to(Counts(pre_run.widest, pre_run.widest))
+    within = job.bounds.up_to(Counts(8, 8))
     fitting = [counts for counts in within if empty.servers(job, counts) is not None]
     for _ in range(pre_run.samples):
         first = job.counts if job.counts in fitting and not training.samples else None

@@ -49,8 +49,6 @@ class PreRun:
     samples: int = 5
     seconds: float = 30.0
     """Of each sample: tens of seconds in the paper."""
-    widest: int = 8
-    """The most PSs, or workers, of a sample."""
     form: SpeedForm = SpeedForm.BLEND
     """The speed model whose most informative counts are sampled."""
     by_kind: bool = False

@@ -32,7 +32,7 @@ from optimus.progress.types import (
     SpeedSample,
     TrainingProgress,
 )
-from optimus.simulator.jobs import Checkpoints, SimulatedJob, Straggling
+from optimus.simulator.jobs import SimulatedJob, Straggling
 from optimus.simulator.streams import Purpose, lognormal_factor, stream
 
 _SLACK: Final = 1e-9
@@ -177,9 +177,8 @@ class Training:
         """When it saves its next checkpoint, at its present speed."""
         if self.run is None or self.truth.checkpoints is None or self.speed <= 0:
             return math.inf
-        done, each, rate = self._saving(self.run, self.truth.checkpoints)
-        left = (math.floor(done / each + _SLACK) + 1) * each - done
-        return self.at + left / rate
+        done, each = self.run.seconds, self.truth.checkpoints.every_seconds
+        return self.at + ((math.floor(done / each + _SLACK) + 1) * each - done)
 
     def draw_rescale_seconds(self) -> float:
         """From a suspension to the next step."""
@@ -201,9 +200,7 @@ class Training:
         self._stragglers.begin(at, self.run.counts.workers)
         self._set_speed(self.run)
         self._shown = None
-        every = self.truth.checkpoints
-        if every is not None and every.every_seconds:
-            self.saved.number = 0
+        self.saved.number = 0
 
     def stop(self, at: float) -> float:
         """The run ends, if there is one; returns the seconds of training that are lost: all since
@@ -315,20 +312,13 @@ class Training:
         run.seconds += seconds
         run.steps += self.speed * seconds
         if self.truth.checkpoints is not None and self.speed > 0:
-            self._save(run, self.truth.checkpoints)
+            self._save(run.seconds, self.truth.checkpoints.every_seconds)
 
-    def _saving(self, run: TrainingRun, every: Checkpoints) -> tuple[float, float, float]:
-        """What is done of that after which it saves, how much of it, and how fast it is done."""
-        if every.every_seconds:
-            return run.seconds, every.every_seconds, 1.0
-        return self.steps, every.every_steps, self.speed
-
-    def _save(self, run: TrainingRun, every: Checkpoints) -> None:
+    def _save(self, done_seconds: float, each_seconds: float) -> None:
         """Save the newest checkpoint that is due; the speed was constant since."""
-        done, each, rate = self._saving(run, every)
-        number = math.floor(done / each + _SLACK)
+        number = math.floor(done_seconds / each_seconds + _SLACK)
         if number > self.saved.number:
-            ago = max(done - number * each, 0.0) / rate
+            ago = max(done_seconds - number * each_seconds, 0.0)
             self.futile_stops = 0
             self.saved = Saved(
                 epochs=self.epochs - self._epochs_per_second * ago,
