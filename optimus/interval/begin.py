@@ -6,12 +6,7 @@ from optimus.allocation import JobHistory
 from optimus.interval.capacity_plan import CapacityPlan, Held, reserve
 from optimus.interval.classify import Action, Decision
 from optimus.interval.inputs import IntervalPlan
-from optimus.interval.profiling import (
-    has_place,
-    is_admission,
-    may_be_measured,
-    may_skip_checkpoint,
-)
+from optimus.interval.profiling import has_place, is_admission, may_be_measured, may_skip_checkpoint
 from optimus.interval.promises import STOPS, free_now
 from optimus.interval.state import BeginRescale, Instruction, Moment, PauseJob, PendingRescale
 from optimus.jobs import NO_COUNTS, Counts, Job

@@ -14,11 +14,7 @@ from typing import Final
 from optimus.allocation import Candidate, JobHistory
 from optimus.allocation.deadline import Deadline, DeadlineOutlook
 from optimus.allocation.fairness import Fairness, JobObjective
-from optimus.allocation.problem import (
-    usual_price,
-    why_backing_off,
-    why_excluded,
-)
+from optimus.allocation.problem import usual_price, why_backing_off, why_excluded
 from optimus.errors import NotReady
 from optimus.interval.growth import GrowthLimit, GrowthRule
 from optimus.interval.worth import FOR_EVER, Loan, expected_gain, gain_at_ratio, training_at_risk

@@ -13,14 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from optimus.errors import NotReady
-from optimus.jobs import (
-    AmountGoal,
-    Counts,
-    Goal,
-    Job,
-    TargetEpochs,
-    TargetMetric,
-)
+from optimus.jobs import AmountGoal, Counts, Goal, Job, TargetEpochs, TargetMetric
 from optimus.models import Vector
 from optimus.models.convergence import LossCurve
 from optimus.models.forecast import (

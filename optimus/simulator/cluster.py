@@ -15,9 +15,7 @@ from typing import Final
 
 from optimus import lifecycle
 from optimus.allocation import JobHistory
-from optimus.interval.capacity_plan import (
-    Held,
-)
+from optimus.interval.capacity_plan import Held
 from optimus.jobs import Counts, Job, Role
 from optimus.lifecycle import JobRecord
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, Provided

@@ -28,11 +28,7 @@ from optimus.simulator.forecasts import (
     ForecastSource,
     TrueForecasts,
 )
-from optimus.simulator.scheduler import (
-    LoopConfig,
-    SimulatedScheduler,
-    rounds_driver,
-)
+from optimus.simulator.scheduler import LoopConfig, SimulatedScheduler, rounds_driver
 from optimus.simulator.speeds import EmptyCluster
 
 FIXED: Final = "fixed"

@@ -13,13 +13,7 @@ from typing import Final
 
 from numpy.random import Generator
 
-from optimus.jobs import (
-    Counts,
-    TargetEpochs,
-    TargetLoss,
-    TargetMetric,
-    TargetSteps,
-)
+from optimus.jobs import Counts, TargetEpochs, TargetLoss, TargetMetric, TargetSteps
 from optimus.models.convergence import TARGET_EPOCHS
 from optimus.models.goals import has_converged
 from optimus.models.speed.curve import mixed_kind
@@ -108,7 +102,7 @@ class Saved:
     """The last checkpoint of a job that saves now and then: it goes on from there after a stop.
 
     ``trained_seconds``: what it had trained then, lost training included. ``number`` counts the
-    amounts (of the job's steps, or of the run's seconds) after which one is saved."""
+    times of the run after which one is saved."""
 
     epochs: float = 0.0
     steps: float = 0.0
