@@ -4,7 +4,7 @@ Jobs and pods are ordered by UID and nodes by name, whatever order they were rea
 same cluster gives the same plan byte for byte.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from types import MappingProxyType
@@ -58,26 +58,13 @@ class ClusterSnapshot:
     _free: Mapping[str, Resources] | None = field(
         default=None, init=False, repr=False, compare=False
     )
-    _plan: Callable[[], object] | None = field(default=None, init=False, repr=False, compare=False)
 
-    def prepare(
-        self,
-        bound: Mapping[str, Counts],
-        free: Mapping[str, Resources],
-        plan: Callable[[], object],
-    ) -> Self:
+    def prepare(self, bound: Mapping[str, Counts], free: Mapping[str, Resources]) -> Self:
         """Keep what follows from the pods and whoever made the snapshot knows already: each job's
-        bound counts, free resources by node, and, if it is still known when it is asked for, a plan
-        of the free capacity (``interval.capacity_plan``)."""
+        bound counts, and free resources by node."""
         object.__setattr__(self, "_bound", bound)
         object.__setattr__(self, "_free", free)
-        object.__setattr__(self, "_plan", plan)
         return self
-
-    @property
-    def prepared(self) -> object:
-        """The plan of the free capacity, if whoever made the snapshot knows it."""
-        return None if self._plan is None else self._plan()
 
     def _counted(self) -> Mapping[str, Counts]:
         """Each job's pods, counted once, when they are first asked for."""

@@ -1,27 +1,17 @@
 """Begin the rescales that an interval has decided, each once its capacity is free."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from optimus.allocation import JobHistory
 from optimus.interval.capacity_plan import CapacityPlan, Held, reserve
 from optimus.interval.classify import Action, Decision
 from optimus.interval.inputs import IntervalPlan
-from optimus.interval.profiling import (
-    has_place,
-    is_admission,
-    may_be_measured,
-    may_skip_checkpoint,
-)
+from optimus.interval.profiling import has_place, is_admission, may_be_measured, may_skip_checkpoint
 from optimus.interval.promises import STOPS, free_now
 from optimus.interval.state import BeginRescale, Instruction, Moment, PauseJob, PendingRescale
 from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.snapshot import ClusterSnapshot
-
-QUEUE_INTERVALS: Final = 2
-"""After so many intervals a paused job that is to run is resumed although it does not fit: its pods
-wait in the queue of the extender, where those of other jobs have taken what became free."""
 
 
 def begin_together(plan: IntervalPlan) -> Iterator[Instruction]:
@@ -49,6 +39,7 @@ def pending_of(now: Moment, plan: IntervalPlan) -> dict[str, PendingRescale]:
 def begin_pending(now: Moment) -> Iterator[BeginRescale | PauseJob]:
     """Begin what has its capacity: what shrinks has it, what grows once others gave it up."""
     free, pending, histories = free_now(now), now.state.pending, now.histories
+    profiling = now.config.interval.profiling
     snapshot = now.cluster.snapshot()
     for uid, each in list(pending.items()):
         if uid not in histories or _is_stale(each, now.cluster.managed[uid].job, histories[uid]):
@@ -61,7 +52,7 @@ def begin_pending(now: Moment) -> Iterator[BeginRescale | PauseJob]:
             continue
         suspends, runs = decision.action is Action.SUSPEND, any(snapshot.bound_counts(uid))
         purpose = _purpose(now, decision, histories[uid], runs=runs)
-        if purpose.measures and not _has_place(now):
+        if purpose.measures and not has_place(now.cluster.snapshot(), histories, profiling):
             continue
         bound = job.bound_to(now.binding(decision.kind))
         placement = None if suspends else reserve(free, bound, decision.counts)
@@ -122,14 +113,11 @@ def _swap(now: Moment, free: CapacityPlan) -> Iterator[BeginRescale]:
         yield _begin(each.interval_id, each.decision, now.turn, plan.held[uid])
 
 
-def _has_place(now: Moment) -> bool:
-    return has_place(now.cluster.snapshot(), now.histories, now.config.interval.profiling)
-
-
 def _goes_to_the_queue(now: Moment, uid: str) -> bool:
-    """Return whether a paused job has waited for capacity long enough."""
+    """Return whether a paused job is resumed although it does not fit, after two intervals: its
+    pods wait in the queue of the extender, where others have taken what became free."""
     intervals = now.state.intervals
-    return intervals - now.state.resuming.get(uid, intervals) >= QUEUE_INTERVALS
+    return intervals - now.state.resuming.get(uid, intervals) >= 2
 
 
 def _purpose(now: Moment, decision: Decision, history: JobHistory, *, runs: bool) -> RescalePurpose:

@@ -186,9 +186,6 @@ class CapacityPlan:
         cls, snapshot: ClusterSnapshot, rule: PlacementRule, leaving_counts: bool = False
     ) -> Self:
         """The cluster as it is; with ``leaving_counts`` pods being deleted still count."""
-        prepared = snapshot.prepared if leaving_counts else None
-        if isinstance(prepared, cls) and prepared.rule is rule:
-            return prepared.copy()
         staying = tuple(pod for pod in snapshot.pods if not pod.leaving)
         charged = snapshot if leaving_counts else replace(snapshot, pods=staying)
         bound: dict[str, list[Held]] = {}
@@ -417,7 +414,7 @@ def largest_fit(
     ``None`` where none do that are allowed. ``most`` itself always is."""
     options = [most, *(each for each in _fewer(most) if job.bounds.allow(each))]
     allowed = [each for each in options if why_excluded(failed, each) is None]
-    return _first_that_fits(plan, job, allowed)
+    return first_that_fits(plan, job, allowed)
 
 
 def _fewer(most: Counts) -> Iterable[Counts]:
@@ -430,7 +427,7 @@ def _fewer(most: Counts) -> Iterable[Counts]:
     return dict.fromkeys(each for each in fewer if each != most)
 
 
-def _first_that_fits(plan: CapacityPlan, job: Job, options: Sequence[Counts]) -> Counts | None:
+def first_that_fits(plan: CapacityPlan, job: Job, options: Sequence[Counts]) -> Counts | None:
     """The first of these counts that fits; they are in descending order."""
     first = bisect_left(options, True, key=lambda counts: plan.fits(job, counts))
     return options[first] if first < len(options) else None
@@ -494,7 +491,7 @@ def _keep_part(plan: CapacityPlan, claim: Claim) -> None:
     """Take as much of the claim's room as there is."""
     if plan.is_placed(claim.job.uid):
         return  # its other pods have nodes already
-    counts = _first_that_fits(plan, claim.job, tuple(_fewer(claim.counts)))
+    counts = first_that_fits(plan, claim.job, tuple(_fewer(claim.counts)))
     if counts is not None:
         plan.assign(claim.job, counts)
 

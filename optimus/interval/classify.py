@@ -14,18 +14,13 @@ from typing import Final
 from optimus.allocation import Candidate, JobHistory
 from optimus.allocation.deadline import Deadline, DeadlineOutlook
 from optimus.allocation.fairness import Fairness, JobObjective
-from optimus.allocation.problem import (
-    usual_price,
-    why_backing_off,
-    why_excluded,
-)
+from optimus.allocation.problem import usual_price, why_backing_off, why_excluded
 from optimus.errors import NotReady
 from optimus.interval.growth import GrowthLimit, GrowthRule
 from optimus.interval.worth import FOR_EVER, Loan, expected_gain, gain_at_ratio, training_at_risk
 from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.models.speed.model import SpeedModel
-from optimus.placement.queue.order import AGE_LIMIT_SECONDS
 from optimus.progress.types import TrainingProgress
 
 
@@ -96,17 +91,9 @@ class IntervalConfig:
     """The same of a young job, or what a rescale costs it where that is more. Default: its first
     counts are chosen by little, and what it shows next often says better ones."""
 
-    max_attempts: int = 50_000
-    """How often an interval tries to place something on reclaimed capacity. Default: an attempt
-    takes a tenth of a millisecond, so that the largest cluster is decided in seconds."""
-
     replace_seconds: float = 60.0
     """How long a job that has lost replicas keeps its counts while they have no room. Default: a
     node that restarts, or a pod that another takes over from, needs less."""
-
-    waiting_age_limit_seconds: float = AGE_LIMIT_SECONDS
-    """A waiting job older than this comes before smaller ones. Default: that of the extender, which
-    binds the pods in the same order."""
 
     profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
     """How much is spent on measuring: it decides when a job's profiling is over."""
@@ -505,15 +492,12 @@ def too_little_text(job: JobView, counts: Counts, gain: float, least: float) -> 
     )
 
 
-_HOUR_SECONDS = 3600.0
-
-
 def why_moved_enough(history: JobHistory, at: float, config: IntervalConfig) -> str | None:
     """Return why the job does not grow: it was rescaled too often within the last hour."""
-    recent = [each for each in history.moves if at - each < _HOUR_SECONDS]
+    recent = [each for each in history.moves if at - each < 3600.0]
     if len(recent) < config.moves_per_hour:
         return None
-    left_seconds = recent[-config.moves_per_hour] + _HOUR_SECONDS - at
+    left_seconds = recent[-config.moves_per_hour] + 3600.0 - at
     return f"rescaled {len(recent)} times within an hour: it may grow in {left_seconds:.0f} s"
 
 

@@ -22,9 +22,6 @@ from optimus.progress.types import TrainingProgress
 ROUND_SLACK: Final = 1e-9
 """Part of a round by which its beginning may be missed by rounding."""
 
-_SECONDS_OF_JOB: Final = 0.2
-"""Least seconds between two intervals for each managed job."""
-
 
 class Trigger(NamedTuple):
     """The facts that cause an early interval when they change."""
@@ -82,7 +79,7 @@ class Timetable:
         if trigger == planned_for:
             return config.interval_seconds
         early = config.early_interval_seconds
-        young = max(config.young_interval_seconds, _SECONDS_OF_JOB * len(now.histories))
+        young = max(config.young_interval_seconds, 0.2 * len(now.histories))
         if young >= early or not isinstance(planned_for, Trigger):
             return early
         limit, before = config.interval.profiling.trained_limit_seconds, planned_for.readiness

@@ -44,20 +44,10 @@ SPREAD: Final = 0.3
 """Standard deviation of a log factor around what is usual for its kind, that of its measurement
 included. Default: the prior of a factor in the speed model."""
 
-_PRIOR_JOBS: Final = 0.5
-"""For how many jobs it counts that kinds are equally fast as long as nothing was measured."""
-
 _OWN_WEIGHT: Final = 0.5
 """The weight of what was measured of a job itself beside what is usual. Default: both have about
 the same spread."""
 
-_MOST_JOBS: Final = 64
-"""The last jobs of which factors are kept."""
-
-_MOST_WORKLOADS: Final = 32
-"""The last workloads of which an order of their own is kept."""
-
-_ROUNDS: Final = 20
 _NONE: Final[LogFactors] = {}
 
 
@@ -128,12 +118,13 @@ class UsualFactors:
         """Fitted to jobs that were measured on several kinds."""
         logs = {kind: 0.0 for each in jobs for kind in each}
         counts = {kind: sum(kind in each for each in jobs) for kind in logs}
-        for _ in range(_ROUNDS):
+        for _ in range(20):
             own = [_of_job(each, logs) for each in jobs]
             for kind, count in counts.items():
                 pairs = zip(jobs, own, strict=True)
                 total = sum(each[kind] - base for each, base in pairs if kind in each)
-                logs[kind] = total / (count + _PRIOR_JOBS)
+                # A kind counts for as fast as the others with the weight of half a job.
+                logs[kind] = total / (count + 0.5)
         return cls(logs, counts)
 
     def order(self, own: LogFactors, weight: float = _OWN_WEIGHT) -> tuple[str, ...]:
@@ -177,7 +168,7 @@ class UsualFactors:
             for key, kinds in workloads.items()
             if kinds != usual and self.logs.keys() >= {*kinds}
         }
-        return KindOrders(label, usual, dict([*kept.items()][-_MOST_WORKLOADS:]))
+        return KindOrders(label, usual, dict([*kept.items()][-32:]))
 
 
 def _own_weight(view: JobView) -> float:
@@ -198,7 +189,7 @@ def measured_factors(
     """The factors of the last jobs that were measured on several of these kinds, by UID."""
     now = {view.job.uid: own for view in views if len(own := _factors(view, kinds)) > 1}
     left = {uid: each for uid, each in before.items() if uid not in now and set(each) <= set(kinds)}
-    return dict([*left.items(), *now.items()][-_MOST_JOBS:])
+    return dict([*left.items(), *now.items()][-64:])
 
 
 def _factors(view: JobView, kinds: Collection[str]) -> LogFactors:

@@ -14,7 +14,7 @@ Optimus, sections 3.2 and 6.1: about 5 combinations a job.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,13 +45,6 @@ from optimus.snapshot import ClusterSnapshot
 
 _MOST_LOOKED_AT = 100
 """Jobs for which a run is looked for at once."""
-
-_MOST_VALUES = 16
-"""Counts of one role that a job may be measured at beyond its least."""
-
-_BEYOND_MINIMUM = 1.5
-"""A run may have so many times the least PSs and workers of its job, where that is more than
-``max_replicas``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +102,7 @@ def plan_profiling(
     to save more than its restarts."""
     free, moves = free.copy(), list[ProfilingMove]()
     managed = [job for job in snapshot.jobs if job.managed]
-    under_way = {job.uid for job in managed if _is_under_way(job, measured)}
+    under_way = _under_way(managed, measured.history)
     left = _places(managed, under_way, snapshot, config) - len(under_way)
     eligible = [
         job
@@ -144,8 +137,8 @@ def has_place(
     snapshot: ClusterSnapshot, history: Mapping[str, JobHistory], config: ProfilingConfig
 ) -> bool:
     """Return whether one more job may be profiled now."""
-    managed, measured = [job for job in snapshot.jobs if job.managed], MeasuredJobs({}, history)
-    under_way = {job.uid for job in managed if _is_under_way(job, measured)}
+    managed = [job for job in snapshot.jobs if job.managed]
+    under_way = _under_way(managed, history)
     return len(under_way) < _places(managed, under_way, snapshot, config)
 
 
@@ -393,9 +386,10 @@ def _by_namespace(eligible: Sequence[Job], under_way: Sequence[Job]) -> list[Job
     return sorted(eligible, key=lambda job: turns[job.uid]) if several else list(eligible)
 
 
-def _is_under_way(job: Job, measured: MeasuredJobs) -> bool:
-    _, history = measured.of(job)
-    return history.profiling_since is not None or history.measures
+def _under_way(jobs: Iterable[Job], history: Mapping[str, JobHistory]) -> set[str]:
+    """The UIDs of the jobs that are being measured or are about to be."""
+    known = ((job.uid, history.get(job.uid, NO_HISTORY)) for job in jobs)
+    return {uid for uid, each in known if each.profiling_since is not None or each.measures}
 
 
 def _cannot_move(job: Job, snapshot: ClusterSnapshot, history: JobHistory) -> bool:
@@ -513,7 +507,7 @@ def _trainers(job: Job, counts: Counts) -> int:
 def _values(least: int, most: int) -> range:
     """Return what a run may have of one role: of a large range, as of a job with a large minimum,
     counts that are apart from one another."""
-    return range(least, most + 1, max(math.ceil((most - least) / _MOST_VALUES), 1))
+    return range(least, most + 1, max(math.ceil((most - least) / 16), 1))
 
 
 def _smallest(allowed: Sequence[Counts]) -> list[Counts]:
@@ -528,9 +522,7 @@ def _smallest(allowed: Sequence[Counts]) -> list[Counts]:
 def _widest(minimum: Counts, config: ProfilingConfig) -> Counts:
     """The most PSs and workers of a run: beyond a large minimum there must be some to choose."""
     ps, workers = (
-        max(config.max_replicas, math.ceil(_BEYOND_MINIMUM * each))
-        if each > 1
-        else config.max_replicas
+        max(config.max_replicas, math.ceil(1.5 * each)) if each > 1 else config.max_replicas
         for each in minimum
     )
     return Counts(ps, workers)

@@ -18,10 +18,6 @@ PROMISE_SECONDS: Final = 600.0
 """How long at most the room that was found for a job is kept from the growth of others until its
 pods are placed: something else may keep them from it."""
 
-UNPLACEABLE_SECONDS: Final = 3600.0
-"""How long nothing is done for a job of which no pod was placed for ``PROMISE_SECONDS`` although
-all of them fit."""
-
 STOPS: Final = frozenset({Action.SUSPEND, Action.PAUSE})
 """Actions after which a job holds no capacity."""
 
@@ -113,7 +109,8 @@ def unplaceable(now: Moment) -> set[str]:
         free = CapacityPlan.of(snapshot, now.strategies.placement, leaving_counts=True)
     for job in waiting:
         counts, since = before.get(job.uid, (job.counts, at))
-        if counts != job.counts or at - since >= PROMISE_SECONDS + UNPLACEABLE_SECONDS:
+        # Nothing is done for it for an hour, although all its pods fit.
+        if counts != job.counts or at - since >= PROMISE_SECONDS + 3600.0:
             since = at
         if at - since >= PROMISE_SECONDS or free.fits(job, job.counts):
             fitting[job.uid] = job.counts, since

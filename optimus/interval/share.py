@@ -14,11 +14,11 @@ from typing import Self
 
 from optimus.allocation import AllocationProblem
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Eligibility, IntervalConfig, JobView
+from optimus.interval.classify import Eligibility, JobView
 from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from optimus.nodes import Node, refusal
 from optimus.placement.capacity import Vector
-from optimus.placement.queue.order import OrderKey, WaitingGang, order_key
+from optimus.placement.queue.order import AGE_LIMIT_SECONDS, OrderKey, WaitingGang, order_key
 from optimus.resources import Resources, total
 
 
@@ -95,9 +95,7 @@ class Share:
         return sorted(self.starting, key=key)
 
 
-def share_pool(
-    pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float, *, reserves: bool = True
-) -> Share:
+def share_pool(pool: Pool, plan: CapacityPlan, at: float, *, reserves: bool = True) -> Share:
     """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``.
 
     Where nothing is reserved for running jobs (``reserves``), as all counts are decided anew, a
@@ -106,9 +104,7 @@ def share_pool(
     pool.jobs = [_startable(each, capacity) for each in pool.jobs]
     waiting = [each for each in pool.jobs if each.eligibility is Eligibility.WAITING]
     starting = [each for each in waiting if each.candidate is not None]
-    queue = in_queue_order(
-        [each for each in waiting if each.candidate is None], capacity, config, at
-    )
+    queue = in_queue_order([each for each in waiting if each.candidate is None], capacity, at)
     placed = [each for each in queue if reserves and plan.move(each.job, each.counts) is None]
     candidates = tuple(each.candidate for each in pool.jobs if each.candidate is not None)
     running = [each for each in candidates if each.running]
@@ -160,17 +156,14 @@ def _startable(job: JobView, capacity: Resources) -> JobView:
     return replace(job, minimum=bounds.minimum, candidate=candidate)
 
 
-def in_queue_order(
-    jobs: Iterable[JobView], capacity: Resources, config: IntervalConfig, at: float
-) -> list[JobView]:
+def in_queue_order(jobs: Iterable[JobView], capacity: Resources, at: float) -> list[JobView]:
     """Waiting jobs in the order in which the extender would bind their pods."""
-    limit = config.waiting_age_limit_seconds
 
     def key(each: JobView) -> OrderKey:
         job = each.job
         demand, priority = job.demand(each.minimum), job.priority
         gang = WaitingGang(job.uid, demand, job.created_at, priority=priority)
-        return order_key(gang, capacity, at, limit)
+        return order_key(gang, capacity, at, AGE_LIMIT_SECONDS)
 
     return sorted(jobs, key=key)
 

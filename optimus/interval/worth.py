@@ -32,33 +32,6 @@ _CHANCES: Final = (np.arange(_POINTS) + 0.5) / _POINTS
 _QUANTILES: Final = np.array([NormalDist().inv_cdf(each) for each in _CHANCES])
 """Equally likely values of a standard normal variable."""
 
-_LEAST_SECONDS: Final = 1.0
-"""The least age whose logarithm counts."""
-
-EXPECTED_SPREAD: Final = 0.7
-"""Standard deviation of the logarithm of the work left where it is only assumed: what a wrong
-assumption of 20 epochs is mostly within."""
-
-
-_LAST_ARRIVALS: Final = 10
-"""Jobs by which the next ones are judged: the load of a cluster changes within a day."""
-
-_TOGETHER_SECONDS: Final = 5.0
-"""Jobs that follow one another as soon as this were submitted together."""
-
-_PRIOR_ARRIVALS: Final = 0.5
-"""Jeffreys' prior of a rate. The first arrival begins the time and is not counted."""
-
-_PRIOR_INTERVALS: Final = 0.5
-"""Intervals in which so many arrive where less time is seen: one in each, by which operators choose
-their length. Without it a new cluster lends nothing until it has been quiet for a while."""
-
-_PRIOR_SECONDS: Final = 60.0
-"""At least so long, however short the intervals are."""
-
-_ROUNDING: Final = 1e-9
-"""Relative errors of numbers of submissions that just fit."""
-
 
 @dataclass(frozen=True, slots=True)
 class Loan:
@@ -86,8 +59,8 @@ FOR_EVER: Final = Loan()
 
 
 def last_arrived(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """The last few jobs, in the order of their arrival."""
-    return tuple(sorted(jobs, key=lambda job: (job.created_at, job.uid))[-_LAST_ARRIVALS:])
+    """The last few jobs, in the order of their arrival: a cluster's load changes within a day."""
+    return tuple(sorted(jobs, key=lambda job: (job.created_at, job.uid))[-10:])
 
 
 def loan_until_used(
@@ -98,12 +71,15 @@ def loan_until_used(
     if not arrived:
         return FOR_EVER
     gaps = (later.created_at - job.created_at for job, later in pairwise(arrived))
-    number = 1 + sum(gap > _TOGETHER_SECONDS for gap in gaps)
-    prior_seconds = max(_PRIOR_INTERVALS * interval_seconds, _PRIOR_SECONDS)
+    # Jobs that follow one another as soon as this were submitted together.
+    number = 1 + sum(gap > 5.0 for gap in gaps)
+    # Where less is seen, as much as one arrival in each interval (Jeffreys' prior), by which
+    # operators choose their length: a new cluster lends at once. The first arrival begins the time.
+    prior_seconds = max(0.5 * interval_seconds, 60.0)
     seen_seconds = max(at - arrived[0].created_at, prior_seconds)
     asked = total(job.demand() for job in arrived)
     fits = min(max(left[name], 0) * number / amount for name, amount in asked.items() if amount)
-    return Loan(int(fits + _ROUNDING) + 1, (number - 1 + _PRIOR_ARRIVALS) / seen_seconds)
+    return Loan(int(fits + 1e-9) + 1, (number - 1 + 0.5) / seen_seconds)
 
 
 def chance_of_saving(forecast: Forecast, now: Counts, then: Counts, price_seconds: float) -> float:
@@ -162,7 +138,7 @@ def _gain(work: Vector, ratios: Vector, price_seconds: float, age: float, loan: 
     replaced = np.minimum(stay, lasts / ratio)
     returns = stay > replaced
     move = price_seconds * (1 + returns) + replaced * ratio + stay - replaced
-    age = max(age, _LEAST_SECONDS)
+    age = max(age, 1.0)
     gain = np.mean(np.log((age + stay) / (age + move)))
     return float(gain * (age + stay.mean()) / replaced.mean())
 
@@ -178,7 +154,8 @@ def training_at_risk(history: JobHistory, progress: TrainingProgress, at: float)
 def _work_left(forecast: Forecast, now: Counts) -> Vector:
     """Equally likely values of the seconds that are left at the present counts, ``(points,)``."""
     if forecast.time_to_goal is None and forecast.is_expected:
-        return forecast.at(now) * np.exp(EXPECTED_SPREAD * _QUANTILES)
+        # A wrong assumption of 20 epochs is mostly within this spread.
+        return forecast.at(now) * np.exp(0.7 * _QUANTILES)
     return forecast.at(now) * forecast.work_factors(_CHANCES)
 
 

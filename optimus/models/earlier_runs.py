@@ -30,7 +30,6 @@ MOST_USED: Final = 8
 MOST_SAMPLES: Final = 24
 MOST_LOSSES: Final = 128
 KEPT_SECONDS: Final = 30 * 86_400.0
-_MOST_CHARACTERS: Final = 1024
 
 STEADY_SECONDS: Final = 60.0
 """A speed that was measured for less time is not held against earlier runs."""
@@ -42,8 +41,6 @@ _BETWEEN_RUNS: Final = 0.1
 """Standard deviation of the log of (one run's loss / another's) a priori, and for how many runs
 that counts."""
 _BETWEEN_RUNS_COUNT: Final = 4.0
-_LATE: Final = 2.0
-"""A run is late after so many times the epochs (steps) of the slowest earlier run."""
 
 
 def conditions_of(job: Job) -> str:
@@ -54,7 +51,7 @@ def conditions_of(job: Job) -> str:
     roles |= {str(each.role): each.spec for each in job.fixed}
     requests = "; ".join(f"{role} {_requests(spec)}" for role, spec in roles.items())
     text = f"{job.kind}; {job.mode}; batch {batch}; image {job.image or 'unknown'}; {requests}"
-    return text[:_MOST_CHARACTERS]
+    return text[:1024]
 
 
 def _requests(spec: ReplicaSpec) -> str:
@@ -277,7 +274,7 @@ def _why_late(job: Job, progress: TrainingProgress) -> str | None:
     for in_epochs, done in ((True, progress.epoch), (False, progress.step)):
         logs = goal_logs(progress.earlier, job.goal, in_epochs=in_epochs)
         slowest = math.exp(logs.max()) if len(logs) else math.inf
-        is_late = done is not None and done > _LATE * slowest * (1 + 1e-9)
+        is_late = done is not None and done > 2 * slowest * (1 + 1e-9)
         if is_late and not goal_is_met(job.goal, progress):
             unit = "epochs" if in_epochs else "steps"
             return (

@@ -13,14 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from optimus.errors import NotReady
-from optimus.jobs import (
-    AmountGoal,
-    Counts,
-    Goal,
-    Job,
-    TargetEpochs,
-    TargetMetric,
-)
+from optimus.jobs import AmountGoal, Counts, Goal, Job, TargetEpochs, TargetMetric
 from optimus.models import Vector
 from optimus.models.convergence import LossCurve
 from optimus.models.forecast import (
@@ -39,8 +32,6 @@ from optimus.progress.types import TrainingProgress
 
 EPOCHS_LEFT: Final = 20.0
 """Epochs that are left of a job if nothing else is known."""
-_MOST_EPOCHS: Final = 20.0
-"""Of a job that has trained for so many, and has no curve yet, nothing is expected any more."""
 
 
 def value_of_measuring(
@@ -109,7 +100,7 @@ def _at_expected_speed(
 def _expected_end(goal: Goal | None, progress: TrainingProgress) -> float | None:
     """The epoch until which a job is expected to train, while a curve of its losses is to come."""
     epoch, declared = progress.epoch, progress.declared.epochs
-    if goal is None or isinstance(goal, AmountGoal) or epoch is None or epoch >= _MOST_EPOCHS:
+    if goal is None or isinstance(goal, AmountGoal) or epoch is None or epoch >= EPOCHS_LEFT:
         return None
     if progress.diverged or progress.diagnostic or why_never_ready(goal, progress) is not None:
         return None

@@ -19,11 +19,6 @@ from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
-_RIDGE: Final = 1e-3
-_ERROR: Final = 0.1
-"""Relative error of a sample: a cautious one, which makes the design go to the corners first."""
-_DEVIATION: Final = 0.05
-"""Relative deviation of the truth from every shape where nothing was measured."""
 _FIRST_POWER: Final = 2.0
 _LATER_POWER: Final = 1.0
 """Of the speed, by which the variance is multiplied: the first after one pair of counts."""
@@ -63,12 +58,13 @@ def _variances(measured: MergedSamples, candidates: Sequence[Counts], terms: Spe
     scale = np.sqrt(np.mean(np.concatenate([rows, known_rows], axis=1) ** 2, axis=1))
     rows, known_rows = rows / scale[:, np.newaxis], known_rows / scale[:, np.newaxis]
     information = np.einsum("sni,snj->sij", known_rows, known_rows)
-    inverse = np.linalg.inv(information + _RIDGE * np.eye(rows.shape[-1]))
+    inverse = np.linalg.inv(information + 1e-3 * np.eye(rows.shape[-1]))
     within = np.einsum("s,sni,sij,snj->n", curve.weights, rows, inverse, rows, optimize=True)
     between = curve.weights @ (times / (curve.weights @ times) - 1) ** 2
-    variance = _ERROR**2 * within + between
+    # A cautious error of a sample makes the design go to the corners first.
+    variance = 0.1**2 * within + between
     if terms.form is SpeedForm.BLEND:
-        variance += _DEVIATION**2 * model.deviation.variance(ps, workers)
+        variance += 0.05**2 * model.deviation.variance(ps, workers)
         power = _FIRST_POWER if len(set(measured.counts)) == 1 else _LATER_POWER
         variance *= model.examples_per_second(ps, workers) ** power
     return np.asarray(variance / variance.max(), dtype=np.float64)

@@ -47,18 +47,9 @@ from optimus.progress.types import Declared, LossPoint, TrainingProgress
 
 Curve = LossCurve | PublishedCurve
 
-_SLACK = 1e-6
-"""An epoch that is step / steps per epoch may miss a whole number by rounding."""
-
-
-_ENOUGH_EPOCHS = 2.0
-"""What a log prints at all, it prints at the end of an epoch."""
 
 _NORMAL_90 = 1.2816
 """The 90th percentile of the standard normal distribution."""
-
-_LEAST_FACTOR = 0.01
-"""Less of the work left than this part of its median is not told apart."""
 
 
 class Speed(Protocol):
@@ -160,7 +151,7 @@ class Forecast:
         left = self.remaining_steps if self.remaining_epochs is None else self.remaining_epochs
         done = left * part / (1 - part) if part < 1 else 0.0
         ends = np.array([found.quantile(each) for each in probabilities.tolist()])
-        return np.asarray(np.maximum(ends - done, _LEAST_FACTOR * left) / left)
+        return np.asarray(np.maximum(ends - done, 0.01 * left) / left)
 
     @property
     def unlikely(self) -> str:
@@ -335,17 +326,14 @@ def _until_metric(
     seen = replace(progress, losses=found.losses, earlier=())
     losses = losses_with_epochs(seen)
     schedule = schedule_of(progress.declared, losses)
-    curve = fit(losses, schedule) if found.bounded else NotReady(_unbounded(found.series.name))
+    why = f"{found.series.name} rises without a bound: when it reaches its goal cannot be predicted"
+    curve = fit(losses, schedule) if found.bounded else NotReady(why)
     if found.is_met:
         return _met(curve, in_epochs=all(point.epoch is not None for point in losses))
     total = _total(seen, found.goal, curve)
     if isinstance(total, NotReady):
         return total if isinstance(curve, NotReady) else found.explained(total)
     return _until(job, progress, curve, total)
-
-
-def _unbounded(name: str) -> str:
-    return f"{name} rises without a bound: when it reaches its goal cannot be predicted"
 
 
 def _until_amount(
@@ -375,7 +363,8 @@ def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
     steps."""
     if isinstance(goal, AmountGoal):
         done = progress.epoch if isinstance(goal, TargetEpochs) else progress.step
-        return done is not None and done >= amount(goal) - _SLACK
+        # An epoch that is step / steps per epoch may miss a whole number by rounding.
+        return done is not None and done >= amount(goal) - 1e-6
     if isinstance(goal, TargetMetric):
         found = as_losses(goal, progress.metrics)
         return not isinstance(found, NotReady) and found.is_met
@@ -391,7 +380,7 @@ def _losses_meet(goal: LossGoal, progress: TrainingProgress, losses: Sequence[Lo
 def why_never_ready(goal: Goal | None, progress: TrainingProgress) -> str | None:
     """Return why a job will have no forecast, as far as its log shows after two epochs: it prints
     nothing that the goal is about. ``None`` where it may have one."""
-    if progress.epoch is None or progress.epoch < _ENOUGH_EPOCHS:
+    if progress.epoch is None or progress.epoch < 2:
         return None
     if isinstance(goal, LossGoal) and not progress.losses:
         return progress.diagnostic or "its log has shown no training loss in two epochs"

@@ -21,12 +21,6 @@ from optimus.progress.metric_names import core_words
 from optimus.progress.types import LossPoint, MetricSeries
 
 _PERCENT: Final = 100.0
-_NEEDED: Final = 3
-"""Values that have to be known before a goal can be met: by then a log that prints percent has
-printed one beyond 1."""
-
-_CLEAR: Final = 5
-"""Values none of which is beyond 1, after which they are taken for parts of 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,8 @@ class MetricAsLoss:
     @property
     def is_met(self) -> bool:
         """Whether two epochs in a row have met the goal (without epochs, the last 20 values)."""
-        return len(self.losses) >= _NEEDED and meets(self.goal, self.losses)
+        # By then a log that prints percent has printed a value beyond 1.
+        return len(self.losses) >= 3 and meets(self.goal, self.losses)
 
     def printed(self, loss: float) -> float:
         """The value of the metric, as the log prints it, that is this loss."""
@@ -105,7 +100,8 @@ def as_losses(goal: TargetMetric, metrics: Sequence[MetricSeries]) -> MetricAsLo
     if value <= 1 < bound:
         value *= _PERCENT
     elif bound == 1 < value <= _PERCENT:
-        if len(series.points) < _CLEAR:
+        # After so many, none of them beyond 1, they are taken for parts of 1.
+        if len(series.points) < 5:
             return NotReady(
                 f"whether {series.name} is in percent is not clear yet, as it has not passed 1: "
                 f"aim at a part of 1, {goal.name}>={value / _PERCENT:g}, if it is not"

@@ -4,17 +4,10 @@ Each problem enters the column along which its error falls most, solves for the 
 where a coefficient would become negative goes only as far as the first that becomes 0, which leaves
 again. Where the error falls along no column, it is least."""
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
 from optimus.models import Matrix, Vector
-
-_LEAST_FALL: Final = 1e-10
-"""Cosine of a column and the error: less is the rounding of a column that others add up to."""
-_RIDGE: Final = 1e-14
-"""On squares of norms: no product of columns is singular, and the refinement makes up for it."""
 
 
 def nnls(columns: Matrix, target: Vector) -> Matrix:
@@ -23,7 +16,8 @@ def nnls(columns: Matrix, target: Vector) -> Matrix:
     ``columns`` is (problems, rows, terms), each of norm 1 or 0; ``target`` (rows,)."""
     problems, _, terms = columns.shape
     gram, along = columns.transpose(0, 2, 1) @ columns, target @ columns
-    least = _LEAST_FALL * np.sqrt(target @ target)
+    # Less of a column is the rounding of one that others add up to.
+    least = 1e-10 * np.sqrt(target @ target)
     found, entered = np.zeros((problems, terms)), np.zeros((problems, terms), dtype=np.bool_)
     for _ in range(10 * terms):
         falls = np.where(entered, 0.0, along - _times(gram, found))
@@ -58,7 +52,8 @@ def _solved(gram: Matrix, along: Matrix, entered: NDArray[np.bool_]) -> Matrix:
     """The least squares over the entered columns; 0 for all others."""
     both = entered[:, :, np.newaxis] & entered[:, np.newaxis, :]
     unit = np.eye(gram.shape[-1])
-    matrices = np.where(both, gram, unit) + _RIDGE * unit
+    # The ridge makes no product of columns singular, and the refinement makes up for it.
+    matrices = np.where(both, gram, unit) + 1e-14 * unit
     found = np.linalg.solve(matrices, np.where(entered, along, 0.0)[..., np.newaxis])
     return np.asarray(found[..., 0], dtype=np.float64)
 

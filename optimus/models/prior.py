@@ -32,12 +32,6 @@ from optimus.progress.types import EarlierRun, LossPoint, SpeedSample, TrainingP
 
 RUN_SPREAD: Final = 0.1
 """Standard deviation of the log of (one run's speed / another's): other nodes and neighbours."""
-_POWER: Final = 0.5
-_GOAL_SPREAD: Final = 0.15
-"""Of the log of (one run's epochs to the goal / another's) a priori; counts for so many runs."""
-_GOAL_SPREAD_RUNS: Final = 2.0
-_GROUP_SPREAD_RUNS: Final = 4.0
-"""For how many runs of a group the spread of runs of which nothing is known counts."""
 
 
 class _SpeedPrior(NamedTuple):
@@ -68,7 +62,7 @@ def with_earlier(
     entries = [
         *own.entries(),
         *(
-            (counts, kind, servers, factor * speed, _POWER * runs, latest)
+            (counts, kind, servers, factor * speed, 0.5 * runs, latest)
             for counts, kind, servers, speed, runs, latest in past.entries()
             if (counts, kind) not in measured
         ),
@@ -168,7 +162,8 @@ def earlier_total(
     if not len(logs):
         return None
     others = usual_total(progress, in_epochs=in_epochs) or NOTHING_KNOWN
-    return others.given(logs, _GOAL_SPREAD, _GOAL_SPREAD_RUNS)
+    # The spread of the log of (one run's epochs to the goal / another's) a priori counts as 2 runs.
+    return others.given(logs, 0.15, 2.0)
 
 
 def usual_total(progress: TrainingProgress, *, in_epochs: bool) -> TotalPrior | None:
@@ -180,7 +175,8 @@ def usual_total(progress: TrainingProgress, *, in_epochs: bool) -> TotalPrior | 
         return None
     prior = USUAL_EPOCHS if in_epochs else NOTHING_KNOWN
     for logs in known:
-        prior = prior.given(logs, USUAL_EPOCHS.spread, _GROUP_SPREAD_RUNS)
+        # The spread of runs of which nothing is known counts as 4 runs of a group.
+        prior = prior.given(logs, USUAL_EPOCHS.spread, 4.0)
     return prior
 
 

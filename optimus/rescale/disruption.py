@@ -55,11 +55,6 @@ DEFAULT_LIMITS: Final = DisruptionLimits(Limit(percent=25.0), Limit(percent=50.0
 """Of ``--max-stopped`` and ``--max-stopped-per-namespace``."""
 
 
-_MOST_STOPPED_SECONDS: Final = 600.0
-"""Of stopped jobs beyond a namespace's part. Default: as long as one job may be stopped before it
-counts as stuck."""
-
-
 class DisruptionBudget:
     """Decides which rescales may stop their jobs now; those that are stopped are noted first.
 
@@ -126,7 +121,8 @@ class StoppedTime:
             for name in {*self._spent, *stopped}
         }
         self._spent = {name: seconds for name, seconds in found.items() if seconds > 0}
-        most_seconds = _MOST_STOPPED_SECONDS * max(part, 1.0)
+        # As long as one job may be stopped before it counts as stuck.
+        most_seconds = 600.0 * max(part, 1.0)
         return frozenset(name for name, seconds in self._spent.items() if seconds > most_seconds)
 
 

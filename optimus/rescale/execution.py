@@ -1,7 +1,7 @@
 """Takes one job's rescale as far as it goes now, whoever carries its instructions out."""
 
 from collections import deque
-from typing import Final, Protocol
+from typing import Protocol
 
 from optimus.jobs import Counts
 from optimus.rescale.machine import Rescale, RescaleConfig, advance
@@ -29,9 +29,6 @@ from optimus.rescale.words import (
     UserIntent,
     WriteProfile,
 )
-
-_MOST_INSTRUCTIONS: Final = 32
-"""Far more than one observation can cause: a machine that returns more is in a loop."""
 
 
 class RescaledJob(Protocol):
@@ -92,7 +89,8 @@ def run_rescale(
 
     ``checkpoint_since`` is the earliest instant at which its last checkpoint was made."""
     events: deque[Event] = deque([CheckpointSeen(checkpoint_since), Tick(at)])
-    for _ in range(_MOST_INSTRUCTIONS):
+    # Far more than one observation can cause: a machine that returns more is in a loop.
+    for _ in range(32):
         rescale = job.rescale
         if not events or rescale is None:
             return

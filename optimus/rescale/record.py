@@ -1,16 +1,12 @@
 """Updates a job's record when a rescale has ended."""
 
 from dataclasses import replace
-from typing import Final
 
 from optimus.allocation.problem import MOST_MOVES, is_forced
 from optimus.jobs import NO_COUNTS
 from optimus.lifecycle import JobRecord
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import End, Outcome, PauseReason, Step
-
-_MOST_PRICES: Final = 9
-"""Of so many rescales what they cost is kept: nodes and images change."""
 
 
 def rescale_ended(record: JobRecord, end: End, at: float) -> JobRecord:
@@ -68,7 +64,7 @@ def _was_suspended_at_target(end: End) -> bool:
 
 
 def _with_last(measured: tuple[float, ...], seconds: float | None) -> tuple[float, ...]:
-    return measured if seconds is None else (*measured, seconds)[-_MOST_PRICES:]
+    return measured if seconds is None else (*measured, seconds)[-9:]
 
 
 def _latest(instants: tuple[float, ...], at: float, is_one: bool) -> tuple[float, ...]:

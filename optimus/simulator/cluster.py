@@ -7,7 +7,7 @@ has."""
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
@@ -15,19 +15,11 @@ from typing import Final
 
 from optimus import lifecycle
 from optimus.allocation import JobHistory
-from optimus.allocation.policy import Service
-from optimus.interval.capacity_plan import (
-    CapacityPlan,
-    Held,
-    QuotaLedger,
-    schedulable_capacity,
-)
+from optimus.interval.capacity_plan import Held
 from optimus.jobs import Counts, Job, Role
 from optimus.lifecycle import JobRecord
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, Provided
 from optimus.nodes import NODE_KIND_LABEL, Node
-from optimus.placement.capacity import Capacity
-from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.checkpoints import awaits_next_checkpoint
 from optimus.rescale.machine import Rescale
@@ -190,20 +182,10 @@ class _PlacedPods:
     pods after every event would let the time of a simulation grow with the square of its size."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self.rule: PlacementRule | None = None
-        """How the plan places; without it there is no plan."""
-        self._nodes = nodes
         self._free = {node.name: node.allocatable for node in nodes}
         self._of: dict[str, tuple[BoundPod, ...]] = {}
         self._counts: dict[str, Counts] = {}
-        self._held: dict[str, tuple[Held, ...]] = {}
         self._pods: tuple[BoundPod, ...] | None = None
-        self._plan: CapacityPlan | None = None
-        self._version = 0
-
-    def use(self, rule: PlacementRule) -> None:
-        """From now on place by this rule."""
-        self.rule, self._plan = rule, None
 
     def update(self, state: SimulatedJobState) -> None:
         """Take over the pods of one job."""
@@ -213,21 +195,13 @@ class _PlacedPods:
         pods = tuple(sorted((*state.pods, *state.coming), key=attrgetter("uid")))
         for pod in pods:
             free[pod.node] = free[pod.node] - pod.resources
-        held = tuple(
-            Held(pod.replica, pod.node, pod.resources)
-            for pod in pods
-            if pod.replica is not None and not pod.leaving
-        )
-        roles = Counter(each.replica.role for each in held)
-        self._held.pop(uid, None)
+        roles = Counter(pod.replica.role for pod in pods if pod.replica and not pod.leaving)
         self._counts.pop(uid, None)
         if pods:
             self._of[uid] = pods
-        if held:
-            self._held[uid] = held
+        if roles:
             self._counts[uid] = Counts(roles[Role.PS], roles[Role.WORKER])
-        self._pods = self._plan = None
-        self._version += 1
+        self._pods = None
 
     @property
     def pods(self) -> tuple[BoundPod, ...]:
@@ -237,23 +211,9 @@ class _PlacedPods:
             self._pods = tuple(sorted(in_order, key=attrgetter("uid")))
         return self._pods
 
-    @property
-    def plan(self) -> CapacityPlan | None:
-        """A plan of the room that is free, not to be changed: others get copies of it."""
-        if self._plan is None and self.rule is not None:
-            bound = {uid: self._held[uid] for uid in sorted(self._held)}
-            capacity = Capacity(self._nodes, self._free)
-            self._plan = CapacityPlan(self._nodes, self.rule, capacity, bound, {}, QuotaLedger())
-        return self._plan
-
     def prepare(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot, with what is known of its pods."""
-        version = self._version
-
-        def plan() -> CapacityPlan | None:
-            return self.plan if self._version == version else None
-
-        return snapshot.prepare(dict(self._counts), dict(self._free), plan)
+        return snapshot.prepare(dict(self._counts), dict(self._free))
 
 
 class SimulatedCluster:
@@ -264,7 +224,6 @@ class SimulatedCluster:
     ) -> None:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
         self._kinds = {node.name: node.labels.get(NODE_KIND_LABEL, "") for node in self.nodes}
-        self._capacity = schedulable_capacity(self.nodes)
         self.priced = {node.name: node for node in self.nodes if node.price is not None}
         """Nodes of which it is known what they cost, by name."""
         self.now = 0.0
@@ -309,10 +268,6 @@ class SimulatedCluster:
         """The kinds of nodes, by name."""
         return tuple(sorted(set(self._kinds.values())))
 
-    def service(self, state: SimulatedJobState) -> Service:
-        """Return what a job has received up to this instant."""
-        return lifecycle.received_until(state.record, self.now)
-
     def _workers_by_kind(self, state: SimulatedJobState) -> Mapping[str, int]:
         found = Counter(self._kinds[pod.node] for pod in state.pods if _is_worker(pod))
         return dict(sorted(found.items()))
@@ -322,17 +277,6 @@ class SimulatedCluster:
         jobs = tuple(sorted((state.job for state in self.states.values()), key=lambda job: job.uid))
         placed = self._placed
         return placed.prepare(ClusterSnapshot(self.now, jobs, self.nodes, placed.pods))
-
-    def free_capacity(self, rule: PlacementRule) -> CapacityPlan:
-        """The room that is free now: leaving and coming pods both hold theirs."""
-        if self._placed.rule is not rule:
-            self._placed.use(rule)
-        return CapacityPlan.of(self.snapshot(), rule, leaving_counts=True)
-
-    @property
-    def capacity(self) -> Resources:
-        """Return what all nodes hold together."""
-        return self._capacity
 
     def reserve(
         self, state: SimulatedJobState, placement: Iterable[Held], free_at: float = 0.0
@@ -388,15 +332,10 @@ class SimulatedCluster:
         state.advanced_in = state.phase
         self._schedule(state)
 
-    def present(self) -> Iterator[BoundPod]:
-        """All pods that hold room at this instant."""
-        for state in self.states.values():
-            yield from state.pods
-
     def used(self) -> Mapping[str, Resources]:
         """Return what is held on each node, by its name."""
         used: dict[str, Resources] = {node.name: NONE for node in self.nodes}
-        for pod in self.present():
+        for pod in (pod for state in self.states.values() for pod in state.pods):
             used[pod.node] = used[pod.node] + pod.resources
         return used
 

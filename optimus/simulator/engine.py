@@ -29,13 +29,6 @@ class WorkloadError(ValueError):
 Observer = Callable[[SimulatedCluster], None]
 """Is called with the cluster after every instant."""
 
-_QUIET_LIMIT = 200
-"""Instants in a row without a training, moving or arriving job, after which nothing will happen."""
-
-
-_MOST_FUTILE = 100
-"""Stops of a job without a checkpoint between, after which it will not end."""
-
 
 def simulate(
     workload: Workload, config: SchedulerConfig, seed: int, watch: Observer | None = None
@@ -109,14 +102,16 @@ class _Loop:
     def _check_progress(self, at: float) -> None:
         """Ends a simulation in which waiting jobs are never started, or a job always loses all."""
         futile = self.cluster.most_futile
-        if futile is not None and futile.training.futile_stops > _MOST_FUTILE:
+        # Without a checkpoint between so many stops it will not end.
+        if futile is not None and futile.training.futile_stops > 100:
             happens = (
                 f"under {self._config.name}, {futile.job.key} is stopped before each checkpoint"
             )
             raise WorkloadError(f"{happens} and never ends: let jobs save more often")
         lives = self._arrivals or self.cluster.next_at < float("inf")
         self._quiet = 0 if lives else self._quiet + 1
-        if self._quiet > _QUIET_LIMIT or at == float("inf"):
+        # Without a training, moving or arriving job for so long nothing will happen.
+        if self._quiet > 200 or at == float("inf"):
             stuck = sorted(self.cluster.states.values(), key=lambda each: str(each.job.key))
             names = ", ".join(str(each.job.key) for each in stuck[:5])
             happens = f"under {self._config.name}, nothing happens any more to {names}"
@@ -142,7 +137,7 @@ def _check(workload: Workload, empty: EmptyCluster) -> None:
 def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float) -> None:
     """Measure a job's speed at the most informative counts."""
     job = training.truth.job
-    within = job.bounds.up_to(Counts(pre_run.widest, pre_run.widest))
+    within = job.bounds.up_to(Counts(8, 8))
     fitting = [counts for counts in within if empty.servers(job, counts) is not None]
     for _ in range(pre_run.samples):
         first = job.counts if job.counts in fitting and not training.samples else None

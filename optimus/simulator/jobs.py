@@ -47,12 +47,10 @@ class Straggling:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """How often a job saves its training; one of the two is above 0. A save takes no time."""
+    """How often a job saves its training. A save takes no time."""
 
-    every_steps: float = 0.0
-    """At each multiple of so many steps of the whole job."""
-    every_seconds: float = 0.0
-    """After so much training since the job was started last, and again."""
+    every_seconds: float
+    """After so much training since the job was started last, and again; above 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

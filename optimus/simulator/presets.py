@@ -15,6 +15,7 @@ from optimus.errors import NotReady
 from optimus.interval import Strategies
 from optimus.interval.driver import DriverConfig
 from optimus.jobs import Job
+from optimus.models.expectation import EPOCHS_LEFT
 from optimus.models.forecast import ForecastFn
 from optimus.models.speed.curve import SpeedForm
 from optimus.placement import PLACEMENT_RULES
@@ -27,11 +28,7 @@ from optimus.simulator.forecasts import (
     ForecastSource,
     TrueForecasts,
 )
-from optimus.simulator.scheduler import (
-    LoopConfig,
-    SimulatedScheduler,
-    rounds_driver,
-)
+from optimus.simulator.scheduler import LoopConfig, SimulatedScheduler, rounds_driver
 from optimus.simulator.speeds import EmptyCluster
 
 FIXED: Final = "fixed"
@@ -48,17 +45,10 @@ class PreRun:
     samples: int = 5
     seconds: float = 30.0
     """Of each sample: tens of seconds in the paper."""
-    widest: int = 8
-    """The most PSs, or workers, of a sample."""
     form: SpeedForm = SpeedForm.BLEND
     """The speed model whose most informative counts are sampled."""
     by_kind: bool = False
     """Whether the job's own counts are sampled on each kind of nodes, and no others."""
-
-
-EPOCHS_LEFT: Final = 20.0
-"""Epochs taken as left of a job whose losses allow no fit yet, as in the authors' program
-(scheduler/optimus_scheduler.py, ``__update_util_queue``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,7 @@ class JobResult:
         """The record of a job that has ended."""
         assert state.ended_at is not None
         assert state.placed_at is not None
+        books = books_of(state.job, state.record, state.training.progress())
         return cls(
             uid=state.job.uid,
             kind=state.truth.kind,
@@ -76,14 +77,9 @@ class JobResult:
             profiling_runs=len(state.record.profiled),
             pauses=state.record.pauses,
             lost_seconds=state.training.lost_seconds,
-            saved_seconds=_saved_seconds(state),
+            saved_seconds=None if books is None else books.saved_seconds,
             alone_seconds=alone_seconds,
         )
-
-
-def _saved_seconds(state: SimulatedJobState) -> float | None:
-    books = books_of(state.job, state.record, state.training.progress())
-    return None if books is None else books.saved_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,8 @@ class _ManagedCluster:
 
     @property
     def received(self) -> Mapping[str, Service]:
-        return {uid: self.cluster.service(state) for uid, state in self.managed.items()}
+        states, now = self.managed.items(), self.at
+        return {uid: lifecycle.received_until(state.record, now) for uid, state in states}
 
     def snapshot(self) -> ClusterSnapshot:
         return self.cluster.snapshot()

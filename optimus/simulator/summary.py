@@ -14,8 +14,6 @@ from scipy.special import stdtrit
 from optimus.resources import CPU
 from optimus.simulator.results import GPU, Simulation, TimelinePoint, by_policy
 
-CONFIDENCE: Final = 0.95
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -35,7 +33,7 @@ class Estimate:
         mean = float(known.mean())
         if known.size == 1:
             return cls(mean, None, None, tuple(by_seed))
-        quantile = float(stdtrit(known.size - 1, (1 + CONFIDENCE) / 2))
+        quantile = float(stdtrit(known.size - 1, (1 + 0.95) / 2))
         half = quantile * float(known.std(ddof=1)) / float(np.sqrt(known.size))
         return cls(mean, mean - half, mean + half, tuple(by_seed))
 
@@ -44,19 +42,21 @@ def _completion(reduce: Callable[[list[float]], float]) -> Callable[[Simulation]
     return lambda found: float(reduce([job.completion_seconds for job in found.jobs]))
 
 
+def _time_held(found: Simulation, held: Callable[[TimelinePoint], float]) -> float:
+    """Return what jobs held, times the seconds for which they did."""
+    points = [each for each in found.timeline if each.at < found.ended_at]
+    ends = [each.at for each in points[1:]] + [found.ended_at]
+    return sum(held(each) * (end - each.at) for each, end in zip(points, ends, strict=True))
+
+
 def _share(
     held: Callable[[TimelinePoint], int], resource: str
 ) -> Callable[[Simulation], float | None]:
     """The part of a resource held on average, from the first arrival to the last end."""
 
     def mean(found: Simulation) -> float | None:
-        capacity = found.capacity[resource]
-        points = [each for each in found.timeline if each.at < found.ended_at]
-        ends = [each.at for each in points[1:]] + [found.ended_at]
-        spans = zip(points, ends, strict=True)
-        time_held = sum(held(each) * (end - each.at) for each, end in spans)
-        available = capacity * found.makespan_seconds
-        return time_held / available if available else None
+        available = found.capacity[resource] * found.makespan_seconds
+        return _time_held(found, held) / available if available else None
 
     return mean
 
@@ -88,14 +88,7 @@ def _fairness(ratios: list[float]) -> float:
 
 def _hours(held: Callable[[TimelinePoint], float]) -> Callable[[Simulation], float]:
     """Return what each job held, times the hours for which it did."""
-
-    def per_job(found: Simulation) -> float:
-        points = [each for each in found.timeline if each.at < found.ended_at]
-        ends = [each.at for each in points[1:]] + [found.ended_at]
-        seconds = sum(held(p) * (end - p.at) for p, end in zip(points, ends, strict=True))
-        return seconds / 3600 / len(found.jobs)
-
-    return per_job
+    return lambda found: _time_held(found, held) / 3600 / len(found.jobs)
 
 
 _PRICED: Final = _hours(lambda point: point.price_per_hour)

@@ -13,13 +13,7 @@ from typing import Final
 
 from numpy.random import Generator
 
-from optimus.jobs import (
-    Counts,
-    TargetEpochs,
-    TargetLoss,
-    TargetMetric,
-    TargetSteps,
-)
+from optimus.jobs import Counts, TargetEpochs, TargetLoss, TargetMetric, TargetSteps
 from optimus.models.convergence import TARGET_EPOCHS
 from optimus.models.goals import has_converged
 from optimus.models.speed.curve import mixed_kind
@@ -32,16 +26,11 @@ from optimus.progress.types import (
     SpeedSample,
     TrainingProgress,
 )
-from optimus.simulator.jobs import Checkpoints, SimulatedJob, Straggling
+from optimus.simulator.jobs import SimulatedJob, Straggling
 from optimus.simulator.streams import Purpose, lognormal_factor, stream
 
-_SLACK_EPOCHS: Final = 1e-9
-"""Sums of epochs miss whole numbers by rounding."""
-
-
-_SLACK_SAVES: Final = 1e-9
-"""So does what is done of a save."""
-
+_SLACK: Final = 1e-9
+"""Sums of epochs, and what is done of a save, miss whole numbers by rounding."""
 
 _NO_KINDS: Final[Mapping[str, int]] = MappingProxyType({})
 
@@ -113,7 +102,7 @@ class Saved:
     """The last checkpoint of a job that saves now and then: it goes on from there after a stop.
 
     ``trained_seconds``: what it had trained then, lost training included. ``number`` counts the
-    amounts (of the job's steps, or of the run's seconds) after which one is saved."""
+    times of the run after which one is saved."""
 
     epochs: float = 0.0
     steps: float = 0.0
@@ -182,9 +171,8 @@ class Training:
         """When it saves its next checkpoint, at its present speed."""
         if self.run is None or self.truth.checkpoints is None or self.speed <= 0:
             return math.inf
-        done, each, rate = self._saving(self.run, self.truth.checkpoints)
-        left = (math.floor(done / each + _SLACK_SAVES) + 1) * each - done
-        return self.at + left / rate
+        done, each = self.run.seconds, self.truth.checkpoints.every_seconds
+        return self.at + ((math.floor(done / each + _SLACK) + 1) * each - done)
 
     def draw_rescale_seconds(self) -> float:
         """From a suspension to the next step."""
@@ -206,9 +194,7 @@ class Training:
         self._stragglers.begin(at, self.run.counts.workers)
         self._set_speed(self.run)
         self._shown = None
-        every = self.truth.checkpoints
-        if every is not None and every.every_seconds:
-            self.saved.number = 0
+        self.saved.number = 0
 
     def stop(self, at: float) -> float:
         """The run ends, if there is one; returns the seconds of training that are lost: all since
@@ -254,14 +240,14 @@ class Training:
         return self._shown_losses[1]
 
     def _progress(self) -> TrainingProgress:
-        done = math.floor(self.epochs + _SLACK_EPOCHS)
+        done = math.floor(self.epochs + _SLACK)
         samples, run = self.samples, self.run
         if run and run.seconds > 0:
             samples = [*samples, run.sample(self.at)]
         counts = run.counts if run else self.samples[-1].counts if self.samples else None
         return TrainingProgress(
             losses=self._losses_until(done),
-            epoch=float(done) if abs(done - self.epochs) < _SLACK_EPOCHS else self.epochs,
+            epoch=float(done) if abs(done - self.epochs) < _SLACK else self.epochs,
             step=round(self.steps),
             steps_per_epoch=counts and self.truth.steps_in_epoch(counts.workers),
             samples=tuple(samples),
@@ -320,20 +306,13 @@ class Training:
         run.seconds += seconds
         run.steps += self.speed * seconds
         if self.truth.checkpoints is not None and self.speed > 0:
-            self._save(run, self.truth.checkpoints)
+            self._save(run.seconds, self.truth.checkpoints.every_seconds)
 
-    def _saving(self, run: TrainingRun, every: Checkpoints) -> tuple[float, float, float]:
-        """What is done of that after which it saves, how much of it, and how fast it is done."""
-        if every.every_seconds:
-            return run.seconds, every.every_seconds, 1.0
-        return self.steps, every.every_steps, self.speed
-
-    def _save(self, run: TrainingRun, every: Checkpoints) -> None:
+    def _save(self, done_seconds: float, each_seconds: float) -> None:
         """Save the newest checkpoint that is due; the speed was constant since."""
-        done, each, rate = self._saving(run, every)
-        number = math.floor(done / each + _SLACK_SAVES)
+        number = math.floor(done_seconds / each_seconds + _SLACK)
         if number > self.saved.number:
-            ago = max(done - number * each, 0.0) / rate
+            ago = max(done_seconds - number * each_seconds, 0.0)
             self.futile_stops = 0
             self.saved = Saved(
                 epochs=self.epochs - self._epochs_per_second * ago,

@@ -14,7 +14,6 @@ from optimus.simulator.jobs import SimulatedJob, Workload
 from optimus.simulator.speeds import EmptyCluster
 
 _WIDEST: Final = Counts(16, 16)
-_SENSIBLE_PART: Final = 0.8
 
 
 class UserCounts(StrEnum):
@@ -26,7 +25,7 @@ class UserCounts(StrEnum):
     def of(self, workload: Workload) -> Workload:
         """The workload with all jobs submitted at these counts."""
         empty = EmptyCluster(workload.nodes, Theorem1())
-        part = 1.0 if self is UserCounts.BEST else _SENSIBLE_PART
+        part = 1.0 if self is UserCounts.BEST else 0.8
         jobs = tuple(_submitted_at(each, part, empty) for each in workload.jobs)
         return replace(workload, jobs=jobs)
 

@@ -44,14 +44,7 @@ WINDOW_SECONDS: Final = 12_000.0
 SLOT_SECONDS: Final = 600.0
 JOBS_PER_SLOT: Final = 3.0
 """Mean number of jobs that arrive in an interval (section 6.3)."""
-_BURSTINESS: Final = 1.2
-_AUTOCORRELATION: Final = 0.5
 _LEAST_THRESHOLD, _MOST_THRESHOLD = 0.01, 0.05
-_MOST_EPOCHS: Final = 100
-_DECLARE: Final = 0.9
-"""The part of the jobs whose logs declare an end: of 130 published logs with a loss 128 do."""
-_EARLIEST_GOAL: Final = 0.4
-"""Goals lie evenly from this part of the declared run to its end."""
 _APART: Final = (Counts(1, 0), Counts(0, 1))
 
 EPOCH_SECONDS: Final = 180.0
@@ -93,8 +86,8 @@ def bursts(jobs: int, rng: Generator) -> NDArray[np.float64]:
     level, levels = rng.normal(), np.empty(slots)
     for slot in range(slots):
         levels[slot] = level
-        level = _AUTOCORRELATION * level + np.sqrt(1 - _AUTOCORRELATION**2) * rng.normal()
-    rates = np.exp(_BURSTINESS * levels)
+        level = 0.5 * level + np.sqrt(1 - 0.5**2) * rng.normal()
+    rates = np.exp(1.2 * levels)
     slot_of = rng.choice(slots, jobs, p=rates / rates.sum())
     return np.sort((slot_of + rng.uniform(0, 1, jobs)) * SLOT_SECONDS)
 
@@ -218,7 +211,7 @@ def _build_job(
         loss=kind.loss,
         steps_per_epoch=steps,
         goal_at=_goal_at(seed),
-        most_epochs=_MOST_EPOCHS,
+        most_epochs=100,
         speed_noise=SPEED_NOISE,
         loss_noise=LOSS_NOISE,
         start_seconds=START_SECONDS,
@@ -256,7 +249,9 @@ def _of_family(simulated: SimulatedJob, family: int) -> SimulatedJob:
 
 def _goal_at(seed: int) -> float | None:
     declares, at = np.random.default_rng((seed, 1)).random(2)
-    return float(_EARLIEST_GOAL + (1 - _EARLIEST_GOAL) * at) if declares < _DECLARE else None
+    # Goals lie evenly from this part of the declared run to its end. Of 130 published logs with a
+    # loss 128 declare one.
+    return float(0.4 + (1 - 0.4) * at) if declares < 0.9 else None
 
 
 def _epoch_seconds(config: WorkloadConfig, seed: int) -> float:

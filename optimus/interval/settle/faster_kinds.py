@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Self
 
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Eligibility, JobView
@@ -22,14 +22,6 @@ from optimus.jobs import Binding
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import SpeedModel
 from optimus.placement.first_kind import has_fixed_counts
-
-_MOST_SEARCHES: Final = 128
-"""How many exchanges are looked for in an interval. Default: each looks at every job, so that 4,000
-jobs take about a second; the next interval looks for more."""
-
-_MOST_ASKED: Final = 8
-"""How many jobs at most are asked for their nodes for one move, those first that lose least."""
-
 
 Move = tuple[str, str, str]
 """A job that goes to nodes of another kind at its own counts: its UID, the kind and the reason."""
@@ -128,7 +120,8 @@ class _Moves:
     movable: dict[str, _Movable]
     refused: dict[Hashable, str] = field(default_factory=dict)
     """What has found no nodes of which kind."""
-    searches_left: int = _MOST_SEARCHES
+    searches_left: int = 128
+    """Default: for 4,000 jobs they take about a second; the next interval goes on."""
 
     def make(self, each: _Movable, kind: str) -> Sequence[Move]:
         """Move a job to free nodes, or in exchange with another; empty where neither is possible.
@@ -162,7 +155,8 @@ class _Moves:
             if worth + other.worth(to) > 0
         ]
         donors.sort(key=lambda donor: (-donor[0].worth(donor[1]), donor[0].uid, donor[1]))
-        for other, to in donors[:_MOST_ASKED]:
+        # Those first that lose least.
+        for other, to in donors[:8]:
             before = self.plan.savepoint(other.uid)
             self.plan.release(other.uid)
             between = self.plan.savepoint(each.uid)

@@ -21,7 +21,6 @@ what each node holds. Jobs that take turns have theirs with all of their tasks."
 
 import itertools
 import math
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,7 @@ from typing import Final, Self
 from optimus.allocation import NO_MEMORY, Grant, PolicyMemory
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import why_excluded
-from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
+from optimus.interval.capacity_plan import CapacityPlan, first_that_fits, schedulable_capacity
 from optimus.interval.classify import (
     Action,
     Eligibility,
@@ -59,19 +58,9 @@ from optimus.jobs import NO_COUNTS, Binding, Counts, Job
 from optimus.nodes import refusal
 from optimus.resources import NONE, Resources, total
 
-_WORTH_ANY_RESTART = 1e300
-"""Seconds that meeting a deadline counts as. Finite: what donors without a limit to their cost keep
-from jobs that grow, they keep from it too."""
-
-_LEAST_WORTH = 1e-9
-"""Of a move that is expected to pay, where its mean does not."""
-
 _TRIMS_AT_ONCE = 8
 """A forecast is evaluated at all counts that so many trims may come to: 81 at once take about as
 long as one."""
-
-MOST_ATTEMPTS: Final = 8
-"""How often jobs are placed anew beside those that cannot be paused; then no running job moves."""
 
 KEEPS_ITS_NODES: Final = "it keeps its nodes, as no job is paused"
 GOES_ON: Final = "it goes on, as no job whose turn it is fits on its nodes"
@@ -92,8 +81,7 @@ def settle(undecided: Undecided) -> "Settlement":
         jobs = [each.with_objective(config.fairness) for each in jobs]
     # 2. Share and ask
     shares = [
-        share_pool(pool, plan, config, undecided.at, reserves=weighs)
-        for pool in pools_of(jobs, plan.nodes)
+        share_pool(pool, plan, undecided.at, reserves=weighs) for pool in pools_of(jobs, plan.nodes)
     ]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     # 3. to 5. Place what waits, and move what may move
@@ -155,7 +143,8 @@ def _anew(
         if not unplaced or undecided.inputs.may_pause:
             settlement.pause(unplaced, moving)
             return settlement
-        if attempts == MOST_ATTEMPTS:
+        # Then no running job moves.
+        if attempts == 8:
             unplaced = [each for each in moving if undecided.plan.is_placed(each.job.uid)]
         kept |= {each.job.uid: KEEPS_ITS_NODES for each in unplaced}
 
@@ -216,7 +205,8 @@ class Settlement:
         donors.sort(
             key=lambda donor: (donor[0].job.priority, donor[0].capped, donor[1], donor[0].job.uid)
         )
-        attempts = undecided.config.max_attempts
+        # An attempt takes a tenth of a millisecond: the largest cluster is decided in seconds.
+        attempts = 50_000
         lenders = tuple(
             (each, each.own) for each in jobs if each.own is not None and may_return(each, each.own)
         )
@@ -409,13 +399,16 @@ class Settlement:
         """Return what these counts save beyond the restart, by the objective; ``-inf`` where they
         are not expected to save enough."""
         if job.rescues_deadline(counts):
-            return _WORTH_ANY_RESTART
+            # Finite: what donors without a limit to their cost keep from jobs that grow,
+            # they keep from it too.
+            return 1e300
         saving = job.saving(counts)
         if saving == math.inf:
             return saving
         if job.gain(counts, self.loan) <= self.config.hysteresis_fraction:
             return -math.inf
-        return max(job.worth(counts, job.price_seconds), _LEAST_WORTH)
+        # It is expected to pay, whatever its mean says.
+        return max(job.worth(counts, job.price_seconds), 1e-9)
 
     def _why_not_worth_it(self, job: JobView, wanted: Counts) -> str:
         if job.saving(wanted) <= 0:
@@ -439,7 +432,7 @@ class Settlement:
             self.place(job)
         unplaced = [each for each in starting if each.job.uid not in placed]
         capacity = share.problem.capacity
-        for job in in_queue_order(unplaced, capacity, self.config, self.undecided.at):
+        for job in in_queue_order(unplaced, capacity, self.undecided.at):
             said = refused.get(job.job.uid)
             if isinstance(said, Refusal):
                 self.decide(job, job.job.counts, said.reason)
@@ -448,19 +441,16 @@ class Settlement:
 
     def bind_moved(self, jobs: Iterable[JobView]) -> None:
         """Bind jobs that are moved to the kinds of nodes on which they are faster."""
-        rule = self.undecided.plan.rule
+        rule, label = self.undecided.plan.rule, self.undecided.inputs.kind_label
         if not isinstance(rule, OnFastestKind):
             return
         for job in jobs:
             uid = job.job.uid
             is_moved = self.counts.get(uid, job.job.counts) != job.job.counts
-            kind = self._kind_of(uid) if is_moved and rule.kinds.get(uid) else ""
+            kind = self.plan.kind_of(uid, label) if is_moved and rule.kinds.get(uid) else ""
             if kind:
                 self.kinds[uid] = kind
                 self.reasons[uid] += f"; its workers on nodes of the kind {kind}"
-
-    def _kind_of(self, uid: str) -> str:
-        return self.plan.kind_of(uid, self.undecided.inputs.kind_label)
 
     def leave(self, jobs: Iterable[JobView], kept: Mapping[str, str]) -> list[JobView]:
         """Keep the jobs where they are that are to stay, or have to (``kept``: why); the others
@@ -603,9 +593,8 @@ def _first_that_moves(plan: CapacityPlan, job: Job, options: Sequence[Counts]) -
     if plan.move(job, options[0]) is None:
         return options[0]
     # What fits mostly still fits with a task less, so that bisection finds the first that does.
-    first = bisect_left(options, True, key=lambda counts: plan.fits(job, counts))
-    is_placed = first < len(options) and plan.move(job, options[first]) is None
-    return options[first] if is_placed else None
+    counts = first_that_fits(plan, job, options)
+    return counts if counts is not None and plan.move(job, counts) is None else None
 
 
 def _placed_reason(job: JobView, counts: Counts) -> str:

@@ -15,11 +15,7 @@ from optimus.allocation.policy import (
 )
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
-from optimus.interval.classify import (
-    Eligibility,
-    IntervalConfig,
-    JobView,
-)
+from optimus.interval.classify import Eligibility, IntervalConfig, JobView
 from optimus.interval.inputs import IntervalInput
 from optimus.interval.node_kinds import SpeedByKind
 from optimus.interval.share import Pool

@@ -40,11 +40,6 @@ _LEAST_LEFT: Final = 0.03
 """A share that leaves less than this part of the loss now to the decay is impossible."""
 _COURSES: Final = 100
 """Number of courses by which the posterior is represented."""
-_LEAST_WEIGHT: Final = 0.003
-_LEVEL_POINTS: Final = (3, 8)
-_LEVEL_PART: Final = 0.1
-"""The loss now is that of a line through the last tenth of the points, 3 to 8 of them."""
-_LEAST_LINE: Final = 4
 _MOST_LOG: Final = 300.0
 
 
@@ -178,10 +173,11 @@ class Courses:
 
 
 def _level(k: Vector, log_loss: Vector, dropped: float) -> float:
-    """The log of the loss now, by the last points since the learning rate dropped."""
-    count = int(np.clip(_LEVEL_PART * len(k), *_LEVEL_POINTS))
+    """The log of the loss now, on a line through the last tenth of the points, 3 to 8 of those
+    since the learning rate dropped."""
+    count = int(np.clip(0.1 * len(k), 3, 8))
     last = log_loss[-min(count, max(int((k > dropped).sum()), 1)) :]
-    if len(last) < _LEAST_LINE:
+    if len(last) < 4:
         return float(last.mean())
     at = np.arange(len(last)) - (len(last) - 1) / 2
     slope = float(at @ last) / float(at @ at)
@@ -230,7 +226,7 @@ def _sampled(windows: Sequence[_Window], family: "_Tables") -> _CourseFit:
     """Evenly spaced quantiles of the posterior's courses, in the order of the tables."""
     tables, shares, powers, lags, _ = family
     weights = np.concatenate([each.weights.ravel() for each in windows])
-    kept = np.flatnonzero(weights >= _LEAST_WEIGHT * weights.max())
+    kept = np.flatnonzero(weights >= 0.003 * weights.max())
     kept_weights = weights[kept] / weights[kept].sum()
     if len(kept) > _COURSES:
         at = (np.arange(_COURSES) + 0.5) / _COURSES

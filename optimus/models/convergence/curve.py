@@ -50,7 +50,6 @@ from optimus.models.convergence.distribution import (
 from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import (
     MEDIAN_OF,
-    NOISE_LOOK_BACK,
     QUIET_EPOCHS,
     TARGET_EPOCHS,
     LossSeries,
@@ -63,28 +62,16 @@ from optimus.models.convergence.series import (
 )
 from optimus.progress.types import LossPoint
 
-HORIZON: Final = 20.0
-"""How far ahead the model looks at least, in times the training seen."""
 NO_EPOCHS: Final = NotReady(
     "a convergence threshold needs epochs: set the annotation optimus.dl/steps-per-epoch"
 )
 _SOON: Final = 0.7
 """The least distance ahead of the first place, in epochs: the next epoch's mean comes at 1."""
-_FAR: Final = 10.0
-"""For how far ahead a refusal states the loss, in times the training seen."""
 _PLACES: Final = 80
-_OPEN_PLACES: Final = 80
-_FEW_EPOCHS: Final = 8
-"""With fewer epochs of a declared number, the losses within them are fitted."""
-_LEAST_ERROR: Final = 0.01
 _STUDENT_90: Final = 1.5332
 """The 90th percentile of Student's distribution with 4 degrees of freedom."""
-_NEVER_MET: Final = -1e6
-"""How many standard deviations a loss of 0 or less lies below every course."""
 _MEDIAN_NOISE: Final = float(np.sqrt(np.pi / 2))
 """The standard deviation of a median over that of a mean."""
-_SURE: Final = 1 - 1e-12
-_HARDLY: Final = 1e-30
 _MAX_SIGMAS: Final = 8.0
 _PER_SIGMA: Final = 256
 """Places of the table of hazards for each standard deviation."""
@@ -119,9 +106,6 @@ _CONSTANTS: Final = CurveConstants()
 _AT_LAST_DROP: Final = 0.9
 """The probability that a run which meets a threshold does so as soon as its rule allows it after
 the last drop, and that of meeting it at all, at least: no loss before the drop says more."""
-_CONVERGES: Final = 0.6
-_INSTANT: Final = 0.01
-_DOUBT_LOSSES: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +154,7 @@ class LossCurve:
         """Under a schedule. Not ready before the first epoch is complete (without epochs: 5 points
         are known), past the declared end, or where the log's learning rates are others."""
         whole = series = LossSeries.of(points)
-        if len(series.complete_loss) < _FEW_EPOCHS:
+        if len(series.complete_loss) < 8:
             series = LossSeries.of_parts(points)
         series = series.rising
         refusal = _refusal(points, series, schedule)
@@ -244,7 +228,7 @@ class LossCurve:
             if isinstance(goal, TargetLoss)
             else f"a fall below {goal.fraction:g} an epoch"
         )
-        end, unit = _FAR * self.seen, "epochs" if self.in_epochs else "steps"
+        end, unit = 10.0 * self.seen, "epochs" if self.in_epochs else "steps"
         probability, loss = found.probability_by(end), float(self.predict(end)[0])
         return NotReady(
             f"{what} is not reachable at this rate: it is met within {end:.4g} {unit} with a "
@@ -263,7 +247,7 @@ class LossCurve:
     def _before_end(self, goal: LossGoal, prior: TotalPrior | None, end: float) -> TimeToGoal:
         k, steps = self._ahead(end)
         if isinstance(goal, ConvergenceThreshold) and self._first_quiet < end:
-            k = np.union1d(k, [self._first_quiet - _INSTANT, self._first_quiet])
+            k = np.union1d(k, [self._first_quiet - 0.01, self._first_quiet])
             steps = _gaps(self.seen, k)
         courses = self.courses.log_loss(k)
         before = (k / end) ** self.constants.lateness * steps
@@ -283,7 +267,7 @@ class LossCurve:
         if isinstance(goal, ConvergenceThreshold) and self._waits_for_drop_before(end):
             parts *= 1 - _AT_LAST_DROP
             parts[np.searchsorted(k, self._first_quiet)] += _AT_LAST_DROP
-            in_run = max(in_run, _CONVERGES)
+            in_run = max(in_run, 0.6)
         parts += self.constants.by_chance * before / before.sum()
         until = TimeToGoal.of(np.concatenate([[self.seen], k]), parts, in_run)
         earliest = min(self._next_check(goal), end)
@@ -301,9 +285,9 @@ class LossCurve:
     def _without_end(self, goal: LossGoal, prior: TotalPrior | None) -> TimeToGoal:
         constants = self.constants
         prior = prior or (USUAL_EPOCHS if self.in_epochs else usual_steps(self.seen))
-        furthest = max(HORIZON * self.seen, prior.furthest)
-        step = math.log(furthest / (_SOON * self.spacing)) / (_OPEN_PLACES - 1)
-        ahead = _SOON * self.spacing * np.exp(step * np.arange(_OPEN_PLACES))
+        furthest = max(20.0 * self.seen, prior.furthest)
+        step = math.log(furthest / (_SOON * self.spacing)) / (_PLACES - 1)
+        ahead = _SOON * self.spacing * np.exp(step * np.arange(_PLACES))
         k = self.seen + ahead
         steps = _gaps(self.seen, k)
         courses = self.courses.log_loss(k)
@@ -318,7 +302,7 @@ class LossCurve:
         usual = usual / usual.sum()
         by_courses, in_run = _gaps(0.0, cdf), float(cdf[-1])
         if isinstance(goal, TargetLoss):
-            doubt = constants.doubt * math.exp(-self.points / _DOUBT_LOSSES)
+            doubt = constants.doubt * math.exp(-self.points / 4.0)
             lasting = float(by_courses @ (1 - np.cumsum(usual) + usual))
             in_run = expected(lasting + (1 - lasting) * doubt, constants.open_odds)
         found = by_courses * usual / steps
@@ -367,7 +351,8 @@ class LossCurve:
         """Likelihood of a target at each place, and the probability of having met it by then."""
         target = math.log(loss) if loss > 0 else -math.inf
         error = self._error(courses)
-        sigmas = (target - courses) / error if loss > 0 else np.full_like(courses, _NEVER_MET)
+        # A loss of 0 or less lies far below every course.
+        sigmas = (target - courses) / error if loss > 0 else np.full_like(courses, -1e6)
         at_most, density = student(sigmas)
         density /= error
         met = np.maximum.accumulate(at_most, axis=1)
@@ -376,7 +361,7 @@ class LossCurve:
     def _error(self, courses: NDArray[np.float64]) -> NDArray[np.float64]:
         """Standard deviations of the logs of losses about courses, of the same shape."""
         fallen = self.constants.fall_error * (courses - self.courses.level)
-        return np.asarray(np.sqrt(self.noise**2 + _LEAST_ERROR**2 + fallen**2), dtype=np.float64)
+        return np.asarray(np.sqrt(self.noise**2 + 0.01**2 + fallen**2), dtype=np.float64)
 
     def _hazard_of(self, loss: float, courses: Matrix) -> Matrix:
         """The hazard for each k that the rule of a target finds it met, (courses, places)."""
@@ -430,7 +415,7 @@ def _rate_of_streak(each: NDArray[np.float64], in_row: int) -> NDArray[np.float6
     """The probability per epoch that so many in a row are reached, where each is one with that
     probability. The mean wait for n successes is the sum of p^-1 to p^-n; all but one are no wait,
     as they may lie behind."""
-    p = np.maximum(each, _HARDLY)
+    p = np.maximum(each, 1e-30)
     wait = np.add.reduce([p**-n for n in range(1, in_row + 1)]) - (in_row - 1)
     return np.asarray(1 / wait, dtype=np.float64)
 
@@ -465,7 +450,7 @@ def _normal_hazards(in_row: int) -> tuple[Vector, Vector]:
     """The hazards from -8 to 8 standard deviations, and the rise from each to the next."""
     sigmas = np.linspace(-_MAX_SIGMAS, _MAX_SIGMAS, round(2 * _MAX_SIGMAS * _PER_SIGMA) + 1)
     below = np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in sigmas.tolist()])
-    hazards = -np.log1p(-np.minimum(_rate_of_streak(below, in_row), _SURE))
+    hazards = -np.log1p(-np.minimum(_rate_of_streak(below, in_row), 1 - 1e-12))
     return hazards, np.diff(hazards, append=hazards[-1])
 
 
@@ -478,4 +463,4 @@ def _with_noise_before(before: Sequence[LossPoint], points: int, noise: float) -
     former = segment_since(before, None, 0)
     if isinstance(former, NotReady) or not former.series.in_epochs:
         return noise
-    return pooled_noise(noise, points, estimate_noise(former.series.log_loss[-NOISE_LOOK_BACK:]))
+    return pooled_noise(noise, points, estimate_noise(former.series.log_loss[-20:]))

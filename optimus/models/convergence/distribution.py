@@ -15,11 +15,8 @@ from optimus.models import Vector
 _LOW, _HIGH = 0.1, 0.9
 _SIGMAS: Final = np.linspace(-6.0, 6.0, 241)
 _LATER: Final = np.geomspace(1.01, 20.0, 60)
-_LEAST: Final = 1e-9
 _ROUNDING: Final = 1e-6
 """Of the epoch at which a probability is reached."""
-_UNBOUNDED: Final = 8.0
-"""An interval whose ends are this far apart, as times ahead, says where the goal is not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +84,7 @@ class TimeToGoal:
         """Return whether only its lower bound says something: the end is not declared, and the
         upper bound is many times as far ahead."""
         seen = float(self.k[0])
-        return self.end is None and self.high - seen > _UNBOUNDED * (self.low - seen)
+        return self.end is None and self.high - seen > 8.0 * (self.low - seen)
 
     def quantile(self, probability: float) -> float:
         """Return when the goal is met, or the run over, with that probability."""
@@ -159,7 +156,7 @@ class TotalPrior(NamedTuple):
         """Return when a run meets its goal that has not met it after so much."""
         k = np.union1d(np.exp(self.log + self.spread * _SIGMAS), done * _LATER)
         k = np.concatenate([[done], k[k > done]])
-        cdf = student((np.log(np.maximum(k, _LEAST)) - self.log) / self.spread)[0]
+        cdf = student((np.log(np.maximum(k, 1e-9)) - self.log) / self.spread)[0]
         cdf = (cdf - cdf[0]) / (1 - cdf[0])
         return TimeToGoal(k, cdf / cdf[-1], None, done)
 

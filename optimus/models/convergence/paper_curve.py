@@ -25,13 +25,8 @@ from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import QUIET_EPOCHS, since_last_drop
 from optimus.progress.types import LossPoint
 
-_HORIZON: Final = 100
-"""A goal further off than so many times the training seen is not called reachable."""
 _NEIGHBOURS: Final = 5
-_LEAST: Final = 1e-12
-"""Losses further below the largest count as this: their fourth powers would underflow."""
 _GRID: Final = 61
-_REFINEMENTS: Final = 9
 
 
 class Coefficients(NamedTuple):
@@ -73,7 +68,8 @@ class PublishedCurve:
         series, whole, first = segment
         loss, largest = without_outliers(series.loss), float(whole.loss.max())
         start = float(series.k[0]) - series.spacing if first else 0.0
-        best = fit_hyperbola(series.k - start, np.maximum(loss / largest, _LEAST))
+        # Of much smaller ones the fourth powers would underflow.
+        best = fit_hyperbola(series.k - start, np.maximum(loss / largest, 1e-12))
         curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0, start)
         # As parts of the largest: squares of the losses of a diverged training would overflow.
         residuals = (curve.predict(series.k) - loss) / largest
@@ -92,7 +88,7 @@ class PublishedCurve:
         k = self._until_target(goal) if isinstance(goal, TargetLoss) else self._until_quiet(goal)
         if isinstance(k, NotReady):
             return k
-        if k > _HORIZON * max(self.seen, 1.0):
+        if k > 100 * max(self.seen, 1.0):
             unit = "epochs" if self.in_epochs else "steps"
             return NotReady(
                 f"the goal is not reachable at this rate: it would take some {k:.3g} {unit}"
@@ -140,7 +136,7 @@ def fit_hyperbola(k: Vector, loss: Vector) -> Coefficients:
     low, high = 0.0, float(loss.min()) * (1 - 1e-9)
     floors = np.linspace(low, high, _GRID)
     best, least = Coefficients(0.0, 1.0, 0.0), math.inf
-    for _ in range(_REFINEMENTS):
+    for _ in range(9):
         b0, b1, cost = _fit_floors(k, loss, floors)
         n = int(np.argmin(cost))
         if cost[n] <= least:

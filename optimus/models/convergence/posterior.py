@@ -33,16 +33,11 @@ _FORM_SPREAD: Final = (1.0, 3.0)
 it: few losses end at their floor."""
 PAST_BINS: Final = 48
 CENTRES: Final = (np.arange(PAST_BINS) + 0.5) / PAST_BINS
-_GONE: Final = 1e-9
-_LEAST_LOG: Final = -40.0
 
 PAST_WINDOWS: Final = (0.4, 0.7)
-_FEW: Final = 8
-"""With fewer points all of them are fitted, the later ones weighing more."""
 _FIRST_WEIGHT: Final = 0.3
 _TEMPER: Final = 0.25
 """How many independent residuals a point counts for."""
-_LEAST_RESIDUALS: Final = 2.0
 INEXACT: Final = 0.002
 """No decay describes a loss more exactly than this, relatively."""
 
@@ -62,7 +57,7 @@ class Decays:
 
     def _log_decay(self, x: Vector) -> Matrix:
         inner, now = 1 + self.form * self.speed * x, 1 + self.form * self.speed
-        return np.maximum(-np.log(np.maximum(inner, _GONE) / now) / self.form, _LEAST_LOG)
+        return np.maximum(-np.log(np.maximum(inner, 1e-9) / now) / self.form, -40.0)
 
     def __getitem__(self, rows: NDArray[np.intp]) -> "Decays":
         return Decays(self.form[rows], self.speed[rows], self.floor[rows])
@@ -138,7 +133,8 @@ def binned(x: Vector, log_loss: Vector) -> Binned:
 
 def bin_weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]:
     """Each bin's weight in the window that begins there, and the share of all points in it."""
-    if points <= _FEW:
+    # All of them are fitted, the later ones weighing more.
+    if points <= 8:
         return past.known * (_FIRST_WEIGHT + (1 - _FIRST_WEIGHT) * CENTRES), 1.0
     weights = past.known * (begin <= CENTRES)
     # Where training paused for long, nothing may lie in the window but the last point.
@@ -147,4 +143,4 @@ def bin_weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]
 
 def independent_residuals(points: float) -> float:
     """Return how many independent residuals so many points count for."""
-    return max(_TEMPER * points, _LEAST_RESIDUALS)
+    return max(_TEMPER * points, 2.0)

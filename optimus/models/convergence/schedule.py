@@ -17,15 +17,7 @@ from optimus.models import Vector
 from optimus.progress.types import Declared
 
 _USUAL_FACTOR: Final = 0.1
-_LEAST_RATE: Final = 1e-4
-"""Cosines and lines end at 0; a rate this far below its largest changes the loss no more."""
-_LAG_EPOCHS: Final = 0.2
-"""After how many epochs the loss has begun to follow a drop: it falls within the first."""
 _NEEDED_RATES: Final = 5
-_FALLEN: Final = 0.95
-"""A printed rate that has not fallen to this part of its largest value shows no shape."""
-_ALIKE: Final = 0.03
-"""Printed rates follow a shape if none is further from it, as a part of the largest."""
 _LEAST_WARMUP: Final = 0.5
 _DISAGREES: Final = 0.6
 """Rates that have come to differ from the schedule by this factor contradict it."""
@@ -86,13 +78,15 @@ class LearningRateSchedule:
         if self.shape is not DecayShape.CONSTANT or len(rates) < _NEEDED_RATES:
             return self
         peak = int(np.argmax(rates))
-        if rates[-1] > _FALLEN * rates[peak] or not rates[peak] > 0:
+        # One that has hardly fallen shows no shape.
+        if rates[-1] > 0.95 * rates[peak] or not rates[peak] > 0:
             return self
         warmup = float(k[peak]) if peak > 0 else 0.0
         for shape in (DecayShape.LINEAR, DecayShape.COSINE, DecayShape.POLYNOMIAL):
             found = replace(self, shape=shape, warmup=min(warmup, self.end / 2))
             expected = found.rate(k[peak:]) / found.rate(k[peak : peak + 1])
-            if np.abs(rates[peak:] / rates[peak] - expected).max() < _ALIKE:
+            # As parts of the largest.
+            if np.abs(rates[peak:] / rates[peak] - expected).max() < 0.03:
                 return found
         return self
 
@@ -123,7 +117,8 @@ class LearningRateSchedule:
         if self.warmup > 0:
             rising = np.maximum(k, _LEAST_WARMUP) / max(self.warmup, _LEAST_WARMUP)
             rate = np.where(k < self.warmup, np.minimum(rising, 1.0), rate)
-        return np.asarray(np.maximum(rate, _LEAST_RATE), dtype=np.float64)
+        # Cosines and lines end at 0; one this far below its largest changes the loss no more.
+        return np.asarray(np.maximum(rate, 1e-4), dtype=np.float64)
 
     def followed_rate(self, k: Vector, lag: float) -> Vector:
         """The rate as a loss follows it, (places,): of each drop the part (1 + n / 0.2)^-lag is
@@ -134,7 +129,8 @@ class LearningRateSchedule:
         if self.shape is not DecayShape.STEP or not self.drops or math.isinf(lag):
             return rate
         since = np.maximum(k - np.array(self.drops)[:, np.newaxis], 0.0)
-        done = 1 - (1 + since / _LAG_EPOCHS) ** -lag
+        # The loss has begun to follow a drop within the first epoch.
+        done = 1 - (1 + since / 0.2) ** -lag
         falls = self.factor ** np.arange(len(self.drops)) * (1 - self.factor)
         return np.asarray(np.where(k > self.drops[0], 1 - falls @ done, rate), dtype=np.float64)
 

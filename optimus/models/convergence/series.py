@@ -38,20 +38,12 @@ NEEDED_POINTS: Final = 5
 QUIET_EPOCHS: Final = 3
 """Epochs in a row in which the loss must change by less than the threshold (the paper: "for
 several epochs")."""
-_FALLEN: Final = 5.0
-"""How many thresholds the loss must have fallen in all, or by half if that is less: before it falls
-it is flat, too."""
-_MOST_FALLEN: Final = 0.5
 FLATTER: Final = 0.5
 """The last epochs of a plateau fall at most at this part of the average rate so far."""
 TARGET_EPOCHS: Final = 2
 """Epochs in a row that must meet a target: the mean of one may be low by chance."""
-_LEAST_PLATEAU: Final = 20
-"""Before the first drop of a learning rate that the log names, a plateau lasts at least so many
-epochs: common schedules drop it after 30 epochs and more."""
 MEDIAN_OF: Final = 20
 """Without epochs a target is compared with the median of this many points."""
-_LEAST_LOSS: Final = 1e-300
 _PARTS: Final = 10
 """Parts into which an epoch is cut where few epochs are known."""
 _NEARLY: Final = 0.1
@@ -63,24 +55,17 @@ _JITTER: Final = 3
 """Rates on either side of a drop that show that it lasts."""
 _BEFORE: Final = 8
 _MEDIAN_WINDOW: Final = 3
-_FIRST_IS_SPIKE: Final = 10.0
 _LEAST_FALL: Final = 0.1
 _TIMES_SLOPE: Final = 6.0
 _TIMES_NOISE: Final = 8.0
 
 LEAST_NOISE: Final = 1e-4
 """No log prints its losses more exactly than this."""
-NOISE_LOOK_BACK: Final = 20
-"""Epochs before a drop that are used for its noise."""
 _SIGMAS_OF_MEDIAN: Final = 1.4826
 """The standard deviation of a normal distribution over the median of its absolute values."""
-_FEW: Final = 9
 _DIFFERENCES: Final = ((2, np.sqrt(6)), (3, np.sqrt(20)))
-_USUAL_NOISE: Final = 0.01
 _NOISE_RATIO: Final = 0.8
 """The noise after a drop of the learning rate as a part of that before it."""
-_NOISE_PRIOR_POINTS: Final = 4.0
-"""Points after a drop that weigh as much as the noise from before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +89,7 @@ class LossSeries:
     def start_loss(self) -> float:
         """The scale of a convergence threshold: the first mean, or the second where the first is
         more than ten times as large and says nothing about the others."""
-        first_is_spike = len(self.loss) > 1 and self.loss[0] > _FIRST_IS_SPIKE * self.loss[1]
+        first_is_spike = len(self.loss) > 1 and self.loss[0] > 10.0 * self.loss[1]
         return float(self.loss[1 if first_is_spike else 0])
 
     @property
@@ -129,7 +114,7 @@ class LossSeries:
     def log_loss(self) -> Vector:
         """The logarithms; a loss that was printed as 0 counts as half of the smallest other."""
         least = float(self.loss[self.loss > 0].min())
-        return np.asarray(np.log(np.maximum(self.loss, max(least / 2, _LEAST_LOSS))), np.float64)
+        return np.asarray(np.log(np.maximum(self.loss, max(least / 2, 1e-300))), np.float64)
 
     @property
     def rising(self) -> "LossSeries":
@@ -330,7 +315,7 @@ def sudden_falls(log_loss: Vector) -> list[int]:
 def estimate_noise(log_loss: Vector) -> float:
     """The standard deviation of the logs of epoch means about their course; at least 1e-4."""
     if len(log_loss) < 4:
-        return _USUAL_NOISE
+        return 0.01
     found = (_scatter(np.diff(log_loss, order) / norm) for order, norm in _DIFFERENCES)
     return max(min(found), LEAST_NOISE)
 
@@ -347,14 +332,15 @@ def middle(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _scatter(differences: Vector) -> float:
     robust = _SIGMAS_OF_MEDIAN * float(middle(np.abs(differences)))
-    if len(differences) > _FEW:
+    if len(differences) > 9:
         return robust
     return float(np.sqrt((robust**2 + float(np.mean(differences**2))) / 2))
 
 
 def pooled_noise(noise: float, points: int, before: float) -> float:
     """The noise of ``points`` after a drop, pooled with the noise from before it (in logs)."""
-    share = max(points - 2, 0) / (max(points - 2, 0) + _NOISE_PRIOR_POINTS)
+    # Four points after it weigh as much as the noise from before it.
+    share = max(points - 2, 0) / (max(points - 2, 0) + 4.0)
     expected = max(_NOISE_RATIO * before, LEAST_NOISE)
     return float(np.exp(share * np.log(noise) + (1 - share) * np.log(expected)))
 
@@ -390,22 +376,24 @@ def is_converged(recent: Sequence[float], largest: float, lowest: float, fractio
 
 
 def needed_fall(fraction: float, largest: float) -> float:
-    """Return how far the loss must have fallen from its largest mean."""
-    return min(_FALLEN * fraction, _MOST_FALLEN) * largest
+    """Return how far the loss must have fallen from its largest mean, as before it falls it is flat
+    too: by five thresholds, or by half if that is less."""
+    return min(5.0 * fraction, 0.5) * largest
 
 
 def needed_plateau(points: Sequence[LossPoint], series: LossSeries, fraction: float) -> float:
     """Return how many epochs a plateau must last to be no mere stage of a schedule.
 
     As long as the stretch before the last drop of the learning rate lasted. Before the first drop,
-    where the log names the rate: as long as the training before the plateau, and 20 epochs."""
+    where the log names the rate: as long as the training before the plateau, and 20 epochs:
+    common schedules drop it after 30 and more."""
     drops = learning_rate_drops(points, series)
     if drops:
         starts = [0.0, *(float(points[drop.index].epoch or 0.0) for drop in drops)]
         return starts[-1] - starts[-2]
     if all(point.learning_rate is None for point in points):
         return 0.0
-    return max(float(series.k[-1]) - plateau_epochs(series, fraction), float(_LEAST_PLATEAU))
+    return max(float(series.k[-1]) - plateau_epochs(series, fraction), 20.0)
 
 
 def plateau_epochs(series: LossSeries, fraction: float) -> int:

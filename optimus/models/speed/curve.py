@@ -53,25 +53,14 @@ _SMALLER_ERRORS: Final = np.array([1.0, 1 / 30, 1e-3, 1 / 30e3])
 _SMALLER_PRIOR: Final = np.array([1.0, 0.01, 0.01, 0.01])
 """The error may be much smaller than usual; that shows only with more samples than coefficients."""
 _RIDGE: Final = 1e-3
-_LEAST_FITTED: Final = 1e-3
-"""A curve may say 0 s where a sample and the others contradict one another."""
 _LEAST_ERROR: Final = 0.05
 _LEAST_SAMPLES: Final = 4.0
 """For the uncertainty: the error a priori, and how many samples that counts for."""
 SPEEDS: Final = (1e-12, 1e12)
 """Steps per second of any training; what lies outside is a mistake, and would overflow."""
-_SETTLING_SECONDS: Final = 20.0
-"""A sample of so many seconds weighs half as much as a very long one."""
-_LEAST_SECONDS: Final = 2.0
-"""A shorter sample covers only a line or two."""
-_HALF_LIFE_SECONDS: Final = 1800.0
-"""Three intervals: by then other jobs have come and gone, and a newer repeat is more accurate."""
-_MAX_HALF_LIVES: Final = 50.0
-"""Weights stay positive: the newest sample of an entry may be the shortest."""
 _NOISE: Final = 0.03
 _NOISE_REPEATS: Final = 4.0
 """Relative noise of a run a priori, and how many repeats that counts for."""
-_MOST_TRAINERS: Final = 20_000
 _FORM: Final = 0.03
 """Relative error of the curve itself: many repeats at few counts must not bend it to meet them."""
 
@@ -115,9 +104,7 @@ class MergedSamples:
         """Merge repeats, without failed runs (a speed of 0) and those shorter than 2 seconds."""
         low, high = SPEEDS
         good = [
-            each
-            for each in samples
-            if low <= each.steps_per_second <= high and each.seconds >= _LEAST_SECONDS
+            each for each in samples if low <= each.steps_per_second <= high and each.seconds >= 2.0
         ]
         good.sort(key=_entry_key)
         entries = [_Entry.of(list(repeats)) for _, repeats in groupby(good, key=_entry_key)]
@@ -202,9 +189,12 @@ def _entry_key(sample: SpeedSample) -> tuple[Counts, str, int]:
 
 
 def _weight(sample: SpeedSample, latest: float) -> float:
-    half_lives = min((latest - sample.at) / _HALF_LIFE_SECONDS, _MAX_HALF_LIVES)
+    # Within three intervals other jobs have come and gone, and a newer repeat is more accurate.
+    # Weights stay positive: the newest sample of an entry may be the shortest.
+    half_lives = min((latest - sample.at) / 1800.0, 50.0)
     infinite = math.isinf(sample.seconds)
-    steady = 1.0 if infinite else sample.seconds / (sample.seconds + _SETTLING_SECONDS)
+    # A sample of 20 s weighs half as much as a very long one.
+    steady = 1.0 if infinite else sample.seconds / (sample.seconds + 20.0)
     return float(steady * 0.5**half_lives)
 
 
@@ -233,33 +223,25 @@ class Shape(NamedTuple):
 
 
 _KNEES: Final = (0.35, 0.7, 1.0, 1.4, 2.8)
-_KNEE_SPREAD: Final = 0.8
-"""Prior standard deviation of log(knee) around 0: two thirds of clusters are in 0.45 to 2.2."""
-_NO_KNEE_PRIOR: Final = 0.15
-_UPDATE: Final = 4.0
-_UPDATE_KNEES: Final = (0.25, 1.0)
-_UPDATE_PRIOR: Final = 0.5
-_CORES: Final = (2.0, 3.0, 5.0)
-_CORES_KNEES: Final = (0.7, 1.4)
-_CORES_PRIOR: Final = 0.2
 
 
 def _knee_prior(knee: float) -> float:
-    return math.exp(-((math.log(knee) / _KNEE_SPREAD) ** 2) / 2)
+    """Of a standard deviation of log(knee) around 0: two thirds of clusters are in 0.45 to 2.2."""
+    return math.exp(-((math.log(knee) / 0.8) ** 2) / 2)
 
 
 _BLEND_ASYNC: Final = (
-    Shape(0.0, 0.0, _NO_KNEE_PRIOR),
+    Shape(0.0, 0.0, 0.15),
     *(Shape(knee, 0.0, _knee_prior(knee)) for knee in _KNEES),
     *(
-        Shape(knee, 0.0, _CORES_PRIOR * _knee_prior(knee), cores)
-        for cores in _CORES
-        for knee in _CORES_KNEES
+        Shape(knee, 0.0, 0.2 * _knee_prior(knee), cores)
+        for cores in (2.0, 3.0, 5.0)
+        for knee in (0.7, 1.4)
     ),
 )
 _BLEND_SYNC: Final = (
     *_BLEND_ASYNC,
-    *(Shape(knee, _UPDATE, _UPDATE_PRIOR * _knee_prior(knee)) for knee in _UPDATE_KNEES),
+    *(Shape(knee, 4.0, 0.5 * _knee_prior(knee)) for knee in (0.25, 1.0)),
 )
 _ALL_REDUCE: Final = tuple(Shape(0.0, within=times) for times in (1.0, 3.0, 10.0))
 
@@ -291,7 +273,7 @@ class Processes:
 
 @lru_cache(maxsize=1024)
 def _even_workers(shares: int, leads: int) -> Vector:
-    trainers = np.arange(1 + leads, min(shares, _MOST_TRAINERS) + 1)
+    trainers = np.arange(1 + leads, min(shares, 20_000) + 1)
     even = trainers[shares % trainers == 0] - leads
     return np.asarray(even if len(even) else [1], dtype=np.float64)
 
@@ -473,7 +455,8 @@ class StepTimeCurve:
         freedom = max(len(target) - columns.shape[-1], 0)
         squares = fit_weights @ (weights @ errors) ** 2
         error = np.sqrt((_LEAST_SAMPLES * _LEAST_ERROR**2 + squares) / (_LEAST_SAMPLES + freedom))
-        logs = -np.log(np.maximum(weights @ fitted, _LEAST_FITTED))
+        # A curve may say 0 s where a sample and the others contradict one another.
+        logs = -np.log(np.maximum(weights @ fitted, 1e-3))
         return cls(terms, weights, coefficients, float(error), logs, measured, target)
 
     def seconds(

@@ -42,18 +42,8 @@ _EXPECTED_ERROR: Final = 0.4
 _EXPECTED_AT: Final = tuple(Counts(2**ps, 2**workers) for ps in range(5) for workers in range(5))
 _WORKERS_ALONE: Final = tuple(Counts(0, 2**workers) for workers in range(7))
 _EXCHANGES: Final = (0.03, 0.1, 0.3, 1.0, 3.0)
-_EXCHANGE_SECONDS: Final = 1.0
-"""The exchange between servers, however long computing takes: it is the model's size that counts. A
-short step is mostly exchange."""
-_EXCHANGE_SPREAD: Final = 1.4
-"""The standard deviation of the logarithm of that, a priori; the variance grows with each pair of
-counts that is measured, since these tell the exchange themselves."""
 _LATENCIES: Final = (0.0, 0.0003, 0.003)
 _OVERLAPS: Final = (0.0, 0.8)
-_LEAST_WEIGHT: Final = 1e-4
-"""Hypotheses below this weight do not count in the value of a measurement."""
-_CLOSE_LOGS: Final = 2
-"""Measured speeds are compared to so many decimals of their logs there: 1 %, less than noise."""
 
 
 @lru_cache(maxsize=2)
@@ -122,9 +112,11 @@ class _Weighed(NamedTuple):
         scales = np.einsum("fnh,n->fh", logs, precisions) / precisions.sum()
         squares = np.einsum("fnh,n->fh", np.square(logs - scales[:, np.newaxis]), precisions)
         if terms.processes is not None:
-            exchanges = np.log(_exchanges()[:, 1] / _EXCHANGE_SECONDS) + scales
+            # Between servers it takes 1 s, however long computing takes: the model's size counts.
+            # Each pair of counts that is measured tells more of the exchange itself.
+            exchanges = np.log(_exchanges()[:, 1]) + scales
             told = len(set(measured.counts))
-            squares = squares + np.square(exchanges / _EXCHANGE_SPREAD) / told
+            squares = squares + np.square(exchanges / 1.4) / told
         weights = np.exp(-(squares - squares.min()) / 2)
         return cls(weights / weights.sum(), np.exp(scales))
 
@@ -162,7 +154,8 @@ def values_of_measuring(
     ``batch_per_worker``: a step of more workers covers more examples. No restart is counted."""
     unit = measured.steps_per_second[0] if terms.processes is None else 1.0
     logs = np.log(measured.steps_per_second / unit)
-    known = tuple(zip(measured.counts, np.round(logs, _CLOSE_LOGS).tolist(), strict=True))
+    # To 1 %, less than noise.
+    known = tuple(zip(measured.counts, np.round(logs, 2).tolist(), strict=True))
     return _values(_plain(terms), known, tuple(allowed), batch_per_worker)
 
 
@@ -178,7 +171,8 @@ def _values(
         SpeedSample(counts, math.exp(log), math.inf, 0.0) for counts, log in measured
     )
     weights, scales = (each.ravel() for each in _Weighed.by(samples, terms))
-    likely = weights > _LEAST_WEIGHT
+    # Others do not count in the value of a measurement.
+    likely = weights > 1e-4
     weights, scales = weights[likely] / weights[likely].sum(), scales[likely]
     ps, workers = np.array(allowed, dtype=np.float64).T
     each = np.swapaxes(_seconds(terms, ps, workers), 1, 2).reshape(-1, len(allowed))

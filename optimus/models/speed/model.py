@@ -34,20 +34,10 @@ from optimus.models.speed.hypotheses import ERROR, with_hypotheses
 from optimus.progress.types import SpeedSample
 
 NEEDED_COUNTS: Final = 3
-_FEW: Final = 4
-"""So many entries are fewer than the coefficients of a shape and its choice."""
-_FACTOR_SPREAD: Final = 0.3
-_SAMPLE_ERROR: Final = 0.05
-"""Relative error of a sample around the curve."""
-_PRIOR_SAMPLES: Final = (_SAMPLE_ERROR / _FACTOR_SPREAD) ** 2
-_ROUNDS: Final = 30
-_CLOSE: Final = 1e-3
+_PRIOR_SAMPLES: Final = (0.05 / 0.3) ** 2
+"""The relative error of a sample around the curve and the spread of factors make these."""
 _LARGEST_LOG: Final = math.log(1e6)
 """Of a kind's factor: speeds that a log makes up may differ by any amount."""
-
-_DEVIATION_SPREAD: Final = 0.04
-_LENGTH_SCALE: Final = 1.0
-"""In doublings of a count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,7 @@ class NodeFactors:
         plain = replace(terms, form=form)
         columns = plain.columns(measured.ps, measured.workers, measured.servers)
         steps, fit_weights = terms.steps(measured.workers), measured.fit_weights
-        for _ in range(_ROUNDS):
+        for _ in range(30):
             seconds = steps / measured.steps_per_second * fitted.each(measured)
             (coefficients,) = fit_relative(columns, seconds, fit_weights)
             logs = np.log(measured.steps_per_second * (columns[0] @ coefficients) / steps)
@@ -80,7 +70,7 @@ class NodeFactors:
                 mean = weights @ logs[here] / (weights.sum() + _PRIOR_SAMPLES)
                 factors[kind] = float(np.exp(np.clip(mean, -_LARGEST_LOG, _LARGEST_LOG)))
             former, fitted = fitted, cls(terms.mode, MappingProxyType(factors))
-            if max(abs(math.log(fitted.of(k) / former.of(k))) for k in kinds) < _CLOSE:
+            if max(abs(math.log(fitted.of(k) / former.of(k))) for k in kinds) < 1e-3:
                 break
         return fitted
 
@@ -117,7 +107,7 @@ class Deviation:
     def of(cls, ps: Vector, workers: Vector, logs: Vector, variance: Vector) -> Self:
         """From the logs of measured time / the curve's time, and the variance of their noise."""
         log_counts = _log_counts(ps, workers)
-        covariance = _kernel(log_counts, log_counts) + np.diag(variance / _DEVIATION_SPREAD**2)
+        covariance = _kernel(log_counts, log_counts) + np.diag(variance / 0.04**2)
         precision = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
         return cls(log_counts, precision @ logs, precision)
 
@@ -161,7 +151,7 @@ def _log_counts(*counts: ArrayLike) -> Matrix:
 
 
 def _kernel(points: Matrix, others: Matrix) -> Matrix:
-    apart = (points[..., np.newaxis, :] - others) / _LENGTH_SCALE
+    apart = points[..., np.newaxis, :] - others  # in doublings of a count
     return np.asarray(np.exp(-np.sum(apart**2, axis=-1) / 2))
 
 
@@ -204,7 +194,8 @@ class SpeedModel:
         nodes, is_blend = NodeFactors.fit(measured, terms), terms.form is SpeedForm.BLEND
         speeds = measured.steps_per_second / nodes.each(measured)
         entries = replace(measured, steps_per_second=speeds)
-        is_few = is_blend and (len(speeds) <= _FEW or why_not_ready(measured) is not None)
+        # So many entries are fewer than the coefficients of a shape and its choice.
+        is_few = is_blend and (len(speeds) <= 4 or why_not_ready(measured) is not None)
         curve = StepTimeCurve.fit(with_hypotheses(entries, terms) if is_few else entries, terms)
         if is_few:
             curve = replace(curve, error=max(curve.error, ERROR))

@@ -14,9 +14,6 @@ import numpy as np
 
 from optimus_trainer.parameters import assign
 
-_SLICED_FROM: Final = 1_000_000
-"""MXNet's default of MXNET_KVSTORE_BIGARRAY_BOUND."""
-
 
 class AssignmentRule(StrEnum):
     """How a job's parameters are assigned to its PSs."""
@@ -56,7 +53,8 @@ def _mxnet_shares(blocks: tuple[int, ...], seed: int, ps: int) -> tuple[float, .
     rng = np.random.default_rng((seed, ps))
     held = np.zeros(ps)
     for size in blocks:
-        if size < _SLICED_FROM:
+        # MXNet's default of MXNET_KVSTORE_BIGARRAY_BOUND.
+        if size < 1_000_000:
             held[rng.integers(ps)] += size
         else:
             held += size / ps

@@ -16,16 +16,13 @@ from optimus.resources import Resources
 GIB: Final = 1 << 30
 GPU: Final = "nvidia.com/gpu"
 
-CPU_SERVERS: Final = 7
-GPU_SERVERS: Final = 6
-
 
 def nodes(machines: int = 1) -> tuple[Node, ...]:
     """The servers, ``machines`` times over."""
     cpu = Resources({"cpu": 16_000, "memory": 80 * GIB, "pods": 110})
     gpu = Resources({"cpu": 8_000, "memory": 48 * GIB, "pods": 110, GPU: 2})
-    plain = [Node(f"cpu-{at:03}", cpu) for at in range(CPU_SERVERS * machines)]
-    return (*plain, *(Node(f"gpu-{at:03}", gpu) for at in range(GPU_SERVERS * machines)))
+    plain = [Node(f"cpu-{at:03}", cpu) for at in range(7 * machines)]
+    return (*plain, *(Node(f"gpu-{at:03}", gpu) for at in range(6 * machines)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,6 @@ class Hardware:
 
 
 _RESNET_MB: Final = 100.0
-_RESNET_GFLOP: Final = 24.6
-"""4.1 * 10^9 multiply-adds for an image, two operations each, times 3 for the backward pass."""
 _IMAGE_SECONDS: Final = 1.02
 _LINE_MB_PER_SECOND: Final = 125.0 * 1460 / 1538
 """1 Gbit/s less what Ethernet, IP and TCP add to 1460 bytes of payload."""
@@ -88,24 +83,22 @@ def paper_hardware(network: float = 0.5) -> Hardware:
     sync, async_ = (
         (1 - network) * (seconds - _LINE_SECONDS) for seconds in (_SYNC_SECONDS, _ASYNC_SECONDS)
     )
-    return _hardware(_cost(_SYNC_SECONDS - sync, sync), _cost(_ASYNC_SECONDS - async_, async_))
+    of_sync, of_async = _cost(_SYNC_SECONDS - sync, sync), _cost(_ASYNC_SECONDS - async_, async_)
+    return Hardware(
+        mb_per_second=_LINE_MB_PER_SECOND,
+        # 4.1 * 10^9 multiply-adds for an image, two operations each, times 3 for the backward pass.
+        gflop_per_second=24.6 / _IMAGE_SECONDS,
+        sync=ModeCost(*of_sync, 2.78 / _RESNET_MB, 0.02),
+        async_=ModeCost(*of_async, (2.83 - 2 * _IMAGE_SECONDS) / _RESNET_MB, 0.11),
+        # The median, over 100 jobs of Alibaba's mini-batch times, of the variation between a job's
+        # workers.
+        jitter=0.087,
+    )
 
 
 def _cost(wire_seconds: float, own_seconds: float) -> tuple[float, float]:
     """A PS's bandwidth and own time, from the seconds that each takes for one worker."""
     return 2 * _RESNET_MB / wire_seconds, own_seconds / _RESNET_MB
-
-
-def _hardware(sync: tuple[float, float], async_: tuple[float, float]) -> Hardware:
-    return Hardware(
-        mb_per_second=_LINE_MB_PER_SECOND,
-        gflop_per_second=_RESNET_GFLOP / _IMAGE_SECONDS,
-        sync=ModeCost(*sync, 2.78 / _RESNET_MB, 0.02),
-        async_=ModeCost(*async_, (2.83 - 2 * _IMAGE_SECONDS) / _RESNET_MB, 0.11),
-        # The median, over 100 jobs of Alibaba's mini-batch times, of the variation between a job's
-        # workers.
-        jitter=0.087,
-    )
 
 
 TESTBED: Final = paper_hardware()

@@ -15,7 +15,7 @@ JOB = job("a", JobParameters(counts=Counts(1, 2))).job
 def claims(target: Counts, bound: Counts, step: Step = Step.CHECKPOINT) -> list[Claim]:
     record = RescaleRecord("i", 0.0, JOB.counts, target, "why", step, 0.0)
     snapshot = ClusterSnapshot(0.0, (JOB,), nodes(1), ())
-    snapshot.prepare({"a": bound}, {}, lambda: None)
+    snapshot.prepare({"a": bound}, {})
     rescales = [(JOB, Rescale(record, needs_checkpoint=False)), (JOB, None)]
     return list(claims_of(rescales, snapshot, 50.0, hold_seconds=60.0))
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from optimus.allocation.policy import Service
 from optimus.interval.capacity_plan import CapacityPlan, Held
 from optimus.jobs import NO_COUNTS, Counts, Role
+from optimus.lifecycle import received_until
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.rescale.purpose import RescalePurpose
@@ -48,11 +49,15 @@ class Harness:
             return
 
         def headroom() -> CapacityPlan:
-            return cluster.free_capacity(Theorem1())
+            return CapacityPlan.of(cluster.snapshot(), Theorem1(), leaving_counts=True)
 
         SimulatedExecutor(cluster, state, headroom, 600.0).advance(placement, free_at)
         step = "over" if state.rescale is None else state.rescale.record.step_text
         self.steps.append((cluster.now, step))
+
+    @property
+    def service(self) -> Service:
+        return received_until(self.state.record, self.cluster.now)
 
     def place(self, *where: str) -> None:
         self.cluster.place(self.state, held(*where))
@@ -116,12 +121,12 @@ class TestService:
     def test_is_counted_from_the_binding_on_by_share_and_kind(self) -> None:
         harness = self._bound("node-0", "node-0")
         harness.run(40.0)
-        assert harness.cluster.service(harness.state) == Service(40.0, {"fast": 40.0})
+        assert harness.service == Service(40.0, {"fast": 40.0})
 
     def test_of_workers_on_several_kinds_is_divided(self) -> None:
         harness = self._bound("node-0", "node-0", "node-0", "node-1")
         harness.run(60.0)
-        by_kind = harness.cluster.service(harness.state).by_kind
+        by_kind = harness.service.by_kind
         assert dict(by_kind) == {"fast": 40.0, "slow": 20.0}
 
     def test_ends_with_a_stop_and_goes_on_after_it(self) -> None:
@@ -129,10 +134,10 @@ class TestService:
         harness.run(40.0)
         harness.pause()
         harness.run(100.0)
-        assert harness.cluster.service(harness.state).seconds == 40.0
+        assert harness.service.seconds == 40.0
         harness.move("node-1", "node-1")
         harness.run(110.0)
-        by_kind = harness.cluster.service(harness.state).by_kind
+        by_kind = harness.service.by_kind
         assert dict(by_kind) == {"fast": 40.0, "slow": 10.0}
 
 
@@ -156,7 +161,7 @@ class TestAFirstStart:
         state.suspended_by, state.pause = "submission", PauseReason.POLICY
         harness.move("node-0", "node-0", free_at=8.0)
         assert cluster.used() == {"node-0": NONE, "node-1": NONE}
-        assert cluster.free_capacity(Theorem1()).free["node-0"] == Resources(cpu=2000)
+        assert cluster.snapshot().free()["node-0"] == Resources(cpu=2000)
         harness.run(8.0)
         assert cluster.used()["node-0"] == PS + WORKER
         harness.run(8.0 + START)
@@ -183,7 +188,7 @@ class TestARescale:
         harness.move("node-1", "node-1", "node-1")
         assert state.training.run is None
         assert cluster.used() == {"node-0": PS + WORKER, "node-1": NONE}
-        free = cluster.free_capacity(Theorem1()).free
+        free = cluster.snapshot().free()
         assert (free["node-0"], free["node-1"]) == (Resources(cpu=2000), Resources(cpu=1000))
         harness.run(cluster.now + LEAVING)
         assert cluster.used() == {"node-0": NONE, "node-1": PS + WORKER * 2}

@@ -11,9 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optimus.interval.capacity_plan import CapacityPlan
 from optimus.jobs import Counts, Role
-from optimus.placement.theorem1 import Theorem1
 from optimus.resources import CPU
 from optimus.simulator.cluster import SimulatedCluster, SimulatedPhase
 from optimus.simulator.engine import simulate
@@ -88,29 +86,12 @@ def test_what_is_kept_between_events_is_what_the_pods_say(policy: str) -> None:
         assert snapshot.free() == slow.free()
         for each in slow.jobs:
             assert snapshot.bound_counts(each.uid) == slow.bound_counts(each.uid)
-        rule = Theorem1()
-        fast_plan, plan = cluster.free_capacity(rule), CapacityPlan.of(slow, rule, True)
-        assert (fast_plan.bound, list(fast_plan.bound)) == (plan.bound, list(plan.bound))
-        assert fast_plan.free == plan.free
         assert TimelinePoint.of(cluster) == slow_point(cluster)
         seen.append(len(snapshot.pods))
 
     workload = WORKLOADS["bursts"](12, stream(3, Purpose.WORKLOAD))
     simulate(workload, preset(policy, TrueForecasts()), 3, watch)
     assert max(seen) > 20
-
-
-def test_a_plan_on_a_snapshot_is_a_copy() -> None:
-    def watch(cluster: SimulatedCluster) -> None:
-        rule = Theorem1()
-        taken, other = cluster.free_capacity(rule), cluster.free_capacity(rule)
-        before = other.free
-        for state in cluster.states.values():
-            taken.release(state.job.uid)
-        assert cluster.free_capacity(rule).free == other.free == before
-
-    workload = WORKLOADS["uniform"](4, stream(1, Purpose.WORKLOAD))
-    simulate(workload, preset("optimus", TrueForecasts()), 1, watch)
 
 
 class CarefulTraining(Training):
