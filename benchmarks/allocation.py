@@ -22,8 +22,9 @@ from pathlib import Path
 
 from optimus.allocation import Candidate, ClusterProblem, Policy, PolicyMemory, PolicyTraits
 from optimus.allocation.policy import ClusterAllocation
-from optimus.cli.job_table import TableForecast, read_job_table
+from optimus.cli.job_table import TableSpeed, read_job_table
 from optimus.cli.plan import POOL_POLICIES, Plan, equal_nodes, plan, policy_for_tables
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.resources import Resources
 
@@ -80,13 +81,19 @@ def heap_and_rows(candidates: Sequence[Candidate], nodes: int) -> int:
         (each.job.ps.resources["cpu"], each.job.worker.resources["cpu"]) for each in candidates
     ]
 
-    def push(row: int, ps: int, workers: int) -> None:
+    def seconds(row: int, ps: int, workers: int) -> float:
         forecast = candidates[row].forecast
-        assert isinstance(forecast, TableForecast)
-        now = forecast.at((ps, workers))  # type: ignore[arg-type]  # a plain pair is quicker to make
+        assert isinstance(forecast, Forecast)
+        assert isinstance(forecast.speed, TableSpeed)
+        shared, fixed, link, worker, server = forecast.speed.terms
+        step = shared / workers + fixed + link * workers / ps + worker * workers + server * ps
+        return forecast.remaining_steps * step
+
+    def push(row: int, ps: int, workers: int) -> None:
+        now = seconds(row, ps, workers)
         gains = (
-            (now - forecast.at((ps + 1, workers))) / costs[row][0],  # type: ignore[arg-type]  # as above
-            (now - forecast.at((ps, workers + 1))) / costs[row][1],  # type: ignore[arg-type]  # as above
+            (now - seconds(row, ps + 1, workers)) / costs[row][0],
+            (now - seconds(row, ps, workers + 1)) / costs[row][1],
         )
         column = int(gains[1] > gains[0])
         heapq.heappush(heap, (-gains[column], row, ps, workers, column))
