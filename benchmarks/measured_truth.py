@@ -67,7 +67,7 @@ def _measured(file: Path, number: int, entry: object) -> Measured:
 def _speeds(file: Path, entry: Mapping[str, str]) -> tuple[MeasuredSpeed, ...]:
     if "speeds" not in entry:
         return ()
-    tables = read_speed_tables(file.parent / entry["speeds"]).tables
+    tables = read_speed_tables(file.parent / entry["speeds"])
     return tuple(
         MeasuredSpeed(table.mode, {counts: fmean(runs) for counts, runs in table.repeats.items()})
         for table in tables

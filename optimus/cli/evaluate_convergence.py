@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.cli.arguments import fractions
+from optimus.cli.arguments import joined, number_between
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.table import percent, table
 from optimus.cli.training_log import TrainingLog, read_training_log
@@ -143,7 +143,7 @@ def floor(number: float) -> int:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    parts: dict[str, Any] = {"type": fractions, "metavar": "PART,PART"}
+    parts: dict[str, Any] = {"type": joined(number_between(0, 1)), "metavar": "PART,PART"}
     log = "a log as the trainer prints it, or a CSV epoch,loss; also packed (.gz, .xz, .bz2)"
     add("logs", nargs="+", type=Path, metavar="LOG", help=log)
     at = "predict from these parts of a run, with nothing after them known (default 0.3,0.5)"
