@@ -27,7 +27,9 @@ from optimus.cli.evaluate_convergence import (
 )
 from optimus.cli.table import percent
 from optimus.cli.training_log import TrainingLog, met_at, read_training_log
+from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, TargetLoss
+from optimus.models.convergence import PublishedCurve
 from optimus.models.convergence.series import learning_rate_drops
 from optimus.progress.types import NOTHING_DECLARED, Declared, LossPoint
 
@@ -97,6 +99,13 @@ def reached_above_never(evaluated: Sequence[EvaluatedForecast]) -> float | None:
     return float(np.mean(higher + 0.5 * (reached[:, np.newaxis] == never)))
 
 
+def paper_error(points: Sequence[LossPoint], question: ForecastQuestion) -> float:
+    """The error of the paper's model, as a part of the run."""
+    curve = PublishedCurve.fit(points[: question.seen])
+    until = curve if isinstance(curve, NotReady) else curve.until(question.goal)
+    return question.error(None if isinstance(until, NotReady) else until.point) or 0.0
+
+
 def asked_of(
     log: TrainingLog, after_drop: int | None, never: float | None
 ) -> list[ForecastQuestion]:
@@ -124,8 +133,8 @@ def main() -> None:
     evaluated = evaluated_runs(asked)
     print(text_of(evaluated))
     found = [each for _, each in evaluated]
-    known = [each for each in found if each.question.true is not None]
-    paper = percent(fmean(each.paper_error or 0.0 for each in known))
+    known = [each for each in asked if each[1].true is not None]
+    paper = percent(fmean(paper_error(log.epoch_means(), question) for log, question in known))
     print(f"error of the paper's model: {paper}")
     separation = reached_above_never(found)
     if separation is not None:
