@@ -147,7 +147,7 @@ class _Measured:
 
 def _planned(candidates: Sequence[Candidate], cluster: Sequence[Node], policy: Policy) -> _Measured:
     timed, begin = TimedPolicy(policy), time.process_time()
-    found = plan(candidates, cluster, timed, policy.traits.placed_by)
+    found = plan(candidates, cluster, timed)
     seconds = time.process_time() - begin
     return _Measured(found, timed.seconds, seconds - timed.seconds)
 

@@ -48,18 +48,9 @@ class Plan:
     @property
     def objective(self) -> float:
         """The sum of all jobs' remaining seconds."""
-        counts = self.counts
-        return sum(
-            candidate.forecast.at(counts[candidate.job.uid])
-            if candidate.job.uid in counts
-            else UNPLACED_SECONDS
-            for candidate in self.candidates
-        )
-
-    @property
-    def reasons(self) -> Mapping[str, str]:
-        """The reason of each job's counts, by UID."""
-        return {decision.uid: decision.reason for decision in self.interval.decisions}
+        placed = (each for each in self.candidates if each.job.uid in self.counts)
+        seconds = sum(each.forecast.at(self.counts[each.job.uid]) for each in placed)
+        return seconds + UNPLACED_SECONDS * (len(self.candidates) - len(self.counts))
 
     @property
     def tasks(self) -> int:
@@ -76,16 +67,14 @@ class Plan:
         return dict(sorted(on.items()))
 
 
-def plan(
-    candidates: Sequence[Candidate], nodes: Sequence[Node], policy: Policy, placement: str
-) -> Plan:
+def plan(candidates: Sequence[Candidate], nodes: Sequence[Node], policy: Policy) -> Plan:
     """Plan an interval of the jobs."""
     forecasts = {candidate.job.uid: candidate.forecast for candidate in candidates}
 
     def forecast(job: Job, _: TrainingProgress) -> Forecast | NotReady:
         return forecasts[job.uid]
 
-    strategies = Strategies(policy, PLACEMENT_RULES[placement], forecast)
+    strategies = Strategies(policy, PLACEMENT_RULES[policy.traits.placed_by], forecast)
     snapshot = ClusterSnapshot.of(0.0, [each.job for each in candidates], nodes, ())
     interval = plan_interval("plan", IntervalInput(snapshot), strategies, IntervalConfig())
     placed = interval.capacity_plan
@@ -125,16 +114,16 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         node = amounts(named_amounts(options.node, UNITS))
     except ValueError as problem:
         raise BadInput("--node", str(problem)) from None
-    policy = policy_for_tables(options.policy)
     candidates = read_job_table(options.jobs, node)
-    found = plan(candidates, equal_nodes(options.nodes, node), policy, policy.traits.placed_by)
+    found = plan(candidates, equal_nodes(options.nodes, node), policy_for_tables(options.policy))
+    reasons = {decision.uid: decision.reason for decision in found.interval.decisions}
     jobs, rows = dict[str, object](), list[Sequence[object]]()
     for candidate in candidates:
         uid, nodes = candidate.job.uid, found.nodes(candidate.job.uid)
         counts = found.counts.get(uid, NO_COUNTS)
         jobs[uid] = {"ps": counts.ps, "workers": counts.workers, "nodes": nodes}
         seconds = f"{candidate.forecast.at(counts):,.1f}" if nodes else "-"
-        rows.append((uid, *counts, len(nodes), seconds, found.reasons[uid]))
+        rows.append((uid, *counts, len(nodes), seconds, reasons[uid]))
     value = {
         "jobs": jobs,
         "objective": found.objective,

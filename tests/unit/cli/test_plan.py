@@ -100,7 +100,7 @@ def test_the_plan_does_not_depend_on_the_order_of_the_tables_lines(tmp_path: Pat
     plans = []
     for rows in (lines, lines[::-1]):
         candidates = read_job_table(table(tmp_path, *rows), NODE)
-        found = plan(candidates, equal_nodes(60, NODE), policy_for_tables("optimus"), "theorem1")
+        found = plan(candidates, equal_nodes(60, NODE), policy_for_tables("optimus"))
         plans.append({each.job.uid: found.nodes(each.job.uid) for each in candidates})
     assert plans[0] == plans[1]
 
