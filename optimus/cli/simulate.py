@@ -1,7 +1,7 @@
 """``optimus simulate``: several policies on the same simulated jobs, compared seed by seed."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,6 @@ from optimus.cli.node_groups import parse_arithmetic, parse_nodes
 from optimus.cli.policy_config import read_policy_config
 from optimus.cli.table import table
 from optimus.cli.trace_formats import FORMS, read_form
-from optimus.jobs import RescaleRule
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES
@@ -22,8 +21,8 @@ from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, ForecastSource, TrueForecasts
 from optimus.simulator.ground_truth.testbed import nodes as testbed_nodes
-from optimus.simulator.jobs import Checkpoints, WorkloadMaker
-from optimus.simulator.presets import FIXED, SchedulerConfig, preset, with_weights, without_costs
+from optimus.simulator.jobs import WorkloadMaker
+from optimus.simulator.presets import FIXED, preset, with_weights, without_costs
 from optimus.simulator.results import Simulation
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
@@ -77,8 +76,6 @@ _MEANING: Final = (
     "fairness: Jain's index\nof the jobs' inverse ratios; core hours: held by a job; cost: "
     "at the nodes' prices; stopped: without training since its first placement"
 )
-_LOST: Final = ("lost s", "lost_seconds_per_job", "{:.0f}")
-"""Shown where checkpoints are simulated."""
 _WITH_INTERVAL: Final = frozenset({"average_jct_seconds", "makespan_seconds"})
 
 Task = tuple[str, int]
@@ -105,8 +102,6 @@ class Comparison:
     """Those of each policy, by its name."""
     counts: UserCounts | None = None
     """``None``: those of the workload."""
-    adjust: Callable[[SchedulerConfig], SchedulerConfig] | None = None
-    """What else differs from the usual configuration of every policy."""
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -121,14 +116,11 @@ class Comparison:
         if self.counts is not None:
             workload = self.counts.of(workload)
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
-        options = self.options.get(policy, {})
-        config = preset(policy, self.forecasts, rule, options=options)
+        config = preset(policy, self.forecasts, rule, options=self.options.get(policy, {}))
         if self.stops.measures_prices:
             config = replace(config, measures_prices=True)
         if self.stops.costless:
             config = without_costs(config)
-        if self.adjust is not None:
-            config = self.adjust(config)
         return simulate(workload, with_weights(config, workload.weights), seed)
 
 
@@ -148,9 +140,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     first = "the first of them (default: 1)"
     add("--seed", type=whole_number(0), default=1, metavar="N", help=first)
     add("--workload", choices=tuple(WORKLOADS), help="how jobs arrive (default: uniform)")
-    recur = f"each job is a run of one of so many recurring workloads; {_BY_IMAGE}: jobs of one "
-    recur += "type and mode run one image with one command (default: 0, no job recurs)"
-    add("--workloads", type=_workloads, default=0, metavar=f"N|{_BY_IMAGE}", help=recur)
+    recur = "images: jobs of one type and mode run one image with one command (default: no job)"
+    add("--workloads", choices=("images",), help=recur)
     add("--trace", type=Path, metavar="FILE", help="jobs of your own, instead of --workload")
     forms = "what --trace is written in; beside a trace of Gavel lies its file"
     forms += " simulation_throughputs.json (default: general)"
@@ -162,21 +153,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     nodes += "node, kind as the file of speeds names it (default: the paper's 13 servers)"
     form = "COUNT:cpu=16,memory=80[,gpu=2][,speed=0.5][,price=3][,kind=NAME]"
     add("--nodes", nargs="+", metavar=form, help=nodes)
-    saves = parser.add_mutually_exclusive_group()
-    every = "jobs save after so many seconds of training, and a restart loses what was trained "
-    every += "since (default: they save whenever they are stopped, and lose nothing)"
-    saves.add_argument("--checkpoint-seconds", type=count, metavar="N", help=every)
-    save = "jobs save as they are stopped, which takes so many seconds (default: no time)"
-    saves.add_argument("--save-seconds", type=count, default=0, metavar="N", help=save)
     add("--output", type=Path, metavar="DIR", help="write all results into this folder")
     add_executor_arguments(parser)
-
-
-_BY_IMAGE: Final = "images"
-
-
-def _workloads(text: str) -> int | str:
-    return text if text == _BY_IMAGE else whole_number(0)(text)
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
@@ -214,18 +192,9 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         arithmetic={} if nodes is None else parse_arithmetic(options.nodes),
         forecasts=TrueForecasts() if is_gavel else FittedForecasts(),
         placement=options.placement,
-        stops=_stops(options),
         options={} if options.policy_config is None else read_policy_config(options.policy_config),
         counts=None if options.counts is None else UserCounts(options.counts),
     )
-
-
-def _stops(options: argparse.Namespace) -> Stops:
-    """Return what stopping a job costs, by the options."""
-    if options.checkpoint_seconds is None:
-        return Stops(save_seconds=float(options.save_seconds))
-    checkpoints = Checkpoints(every_seconds=options.checkpoint_seconds)
-    return Stops(checkpoints, RescaleRule.CHECKPOINT)
 
 
 def _submitted(
@@ -248,9 +217,7 @@ def _submitted(
 def _drawn(options: argparse.Namespace) -> tuple[WorkloadMaker, int]:
     """Jobs of the paper's nine types, and how many."""
     usual = WORKLOADS[options.workload or "uniform"]
-    by_image = options.workloads == _BY_IMAGE
-    families = 0 if by_image else options.workloads
-    config = replace(usual.config, families=families, by_image=by_image)
+    config = replace(usual.config, by_image=options.workloads is not None)
     return replace(usual, config=config), options.jobs or _JOBS
 
 
@@ -273,8 +240,6 @@ def _text(found: Sequence[Simulation], columns: Sequence[_Column]) -> str:
 
 def summary_table(found: Sequence[Simulation], columns: Sequence[_Column] = _COLUMNS) -> str:
     """The figures as people read them, one line for each policy."""
-    loses = any(job.lost_seconds > 0 for each in found for job in each.jobs)
-    columns = (*columns, _LOST) if loses else columns
     headings = ("policy", *(heading for heading, _, _ in columns))
     rows = (
         (

@@ -12,13 +12,17 @@ from optimus.cli.main import main
 from optimus.cli.node_groups import parse_arithmetic, parse_nodes
 from optimus.cli.simulate import Comparison
 from optimus.cli.trace_formats import read_form
+from optimus.jobs import RescaleRule
 from optimus.nodes import NODE_KIND_LABEL, NODE_PRICE_LABEL
 from optimus.policies import POLICIES
+from optimus.simulator.engine import WorkloadError
 from optimus.simulator.files import JOB_COLUMNS
 from optimus.simulator.forecasts import TrueForecasts
+from optimus.simulator.jobs import Checkpoints
 from optimus.simulator.stops import Stops
 from optimus.simulator.summary import summarise
 from optimus.simulator.trace_workload import SubmittedWorkload
+from optimus.simulator.workload import WORKLOADS
 from tests.cases import cases
 from tests.unit.cli.conftest import CommandLine
 
@@ -215,25 +219,11 @@ class TestKindsOfNodes:
         assert seconds[1] > 1.2 * seconds[0]
 
 
-class TestStops:
-    def test_checkpoints_now_and_then_lose_training_and_say_so(self, cli: CommandLine) -> None:
-        drf = ("--policies", "drf", "--jobs", "6", "--seeds", "1")
-        usual = cli.json("simulate", *drf)
-        saving = cli.json("simulate", *drf, "--checkpoint-seconds", "300")
-        lost, time = "lost_seconds_per_job", "average_jct_seconds"
-        before, after = (each["policies"]["drf"]["figures"] for each in (usual, saving))
-        assert before[lost]["mean"] == 0 < after[lost]["mean"]
-        assert after[time]["mean"] > before[time]["mean"]
-        assert "lost s" in cli.text("simulate", *drf, "--checkpoint-seconds", "200")
-        assert "lost s" not in cli.text("simulate", *drf)
-
-    def test_a_job_that_is_always_stopped_before_its_checkpoint_is_named(
-        self, cli: CommandLine
-    ) -> None:
-        # DRF stops a job that was trimmed every 600 s, and saves are as far apart.
-        drf = ("--policies", "drf", "--jobs", "8", "--seeds", "1")
-        error = cli.error("simulate", *drf, "--checkpoint-seconds", "600")
-        assert "is stopped before each checkpoint and never ends" in error
+def test_a_job_that_is_always_stopped_before_its_checkpoint_is_named() -> None:
+    # DRF stops a job that was trimmed every 600 s, and saves are as far apart.
+    stops = Stops(Checkpoints(every_seconds=600.0), RescaleRule.CHECKPOINT)
+    with pytest.raises(WorkloadError, match="is stopped before each checkpoint and never ends"):
+        Comparison(maker=WORKLOADS["uniform"], jobs=8, stops=stops).run(("drf", 1))
 
 
 class TestTraces:
@@ -296,7 +286,7 @@ class TestTraces:
     def test_a_trace_stands_alone(self, cli: CommandLine) -> None:
         trace = ["--trace", str(self.DATA / "general.csv")]
         assert "--trace stands alone" in cli.error("simulate", *trace, "--workload", "bursts")
-        assert "--trace stands alone" in cli.error("simulate", *trace, "--workloads", "2")
+        assert "--trace stands alone" in cli.error("simulate", *trace, "--workloads", "images")
 
     def test_a_job_that_fits_nowhere_names_the_trace(self, cli: CommandLine) -> None:
         trace = ["--trace", str(self.DATA / "general.csv"), "--seeds", "1"]
