@@ -1,7 +1,7 @@
 """Bounded reads of a container's log, each line with the timestamp of the node's agent."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Protocol
 
@@ -17,6 +17,11 @@ LIMIT_BYTES = 1 << 18
 after them."""
 
 _SMALL_BYTES = 1 << 14
+
+_FIRST_BYTES = 1 << 13
+"""Of the beginning of a log, where a program says what it is going to do."""
+
+_FEWEST_LINES = 50
 
 LIMIT_LINE = 16 * 1024
 """Characters of one line: the last ones, since a progress bar overwrites what it printed before.
@@ -75,6 +80,19 @@ class LogReader:
             if isinstance(rest, Refused)
             else LogRead(read.lines + rest.lines, rest.truncated, skipped=True)
         )
+
+    def read_ends(self, pod: Pod, last_lines: int) -> Iterator[LogRead | Refused]:
+        """The beginning of a log where its last lines are not all, and its last lines."""
+        read = self.read(pod, last_lines=last_lines)
+        while isinstance(read, LogRead) and read.truncated and last_lines > _FEWEST_LINES:
+            # The end is what was cut off.
+            last_lines = max(len(read.lines) // 2, _FEWEST_LINES)
+            read = self.read(pod, last_lines=last_lines)
+        if isinstance(read, LogRead) and read.skipped and read.lines:
+            first = LogReader(self._client, _FIRST_BYTES).read(pod)
+            if isinstance(first, LogRead):
+                yield LogRead([each for each in first.lines if each.at < read.lines[0].at])
+        yield read
 
     def _read_end(self, pod: Pod, since: float | None, last_lines: int) -> LogRead | Refused:
         body = self._body(pod, since, last_lines)
