@@ -11,7 +11,6 @@ alone, and nothing placed."""
 import argparse
 import heapq
 import json
-import math
 import random
 import tempfile
 import time
@@ -20,11 +19,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+import numpy as np
+
 from optimus.allocation import Candidate, ClusterProblem, Policy, PolicyMemory, PolicyTraits
 from optimus.allocation.policy import ClusterAllocation
-from optimus.cli.job_table import TableSpeed, read_job_table
+from optimus.cli.job_table import read_job_table
 from optimus.cli.plan import POOL_POLICIES, Plan, equal_nodes, plan, policy_for_tables
-from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.resources import Resources
 
@@ -83,11 +83,9 @@ def heap_and_rows(candidates: Sequence[Candidate], nodes: int) -> int:
 
     def seconds(row: int, ps: int, workers: int) -> float:
         forecast = candidates[row].forecast
-        assert isinstance(forecast, Forecast)
-        assert isinstance(forecast.speed, TableSpeed)
-        shared, fixed, link, worker, server = forecast.speed.terms
+        shared, fixed, link, worker, server = forecast.speed.terms  # type: ignore[attr-defined]  # a TableSpeed
         step = shared / workers + fixed + link * workers / ps + worker * workers + server * ps
-        return forecast.remaining_steps * step
+        return float(forecast.remaining_steps * step)
 
     def push(row: int, ps: int, workers: int) -> None:
         now = seconds(row, ps, workers)
@@ -193,15 +191,8 @@ def main() -> None:
 def _slope(found: Sequence[dict[str, float]]) -> float | None:
     if len(found) < 2:
         return None
-    points = [
-        (math.log(each["jobs"]), math.log(each["allocation_seconds"] + each["placement_seconds"]))
-        for each in found
-    ]
-    x_mean, y_mean = (sum(column) / len(points) for column in zip(*points, strict=True))
-    return float(
-        sum((x - x_mean) * (y - y_mean) for x, y in points)
-        / sum((x - x_mean) ** 2 for x, _ in points)
-    )
+    seconds = [each["allocation_seconds"] + each["placement_seconds"] for each in found]
+    return float(np.polyfit(np.log([each["jobs"] for each in found]), np.log(seconds), 1)[0])
 
 
 if __name__ == "__main__":

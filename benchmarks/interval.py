@@ -13,7 +13,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -89,7 +88,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=4000)
     parser.add_argument("--nodes", type=int, default=16000)
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     reference = _seconds_of_reference(options.jobs, options.nodes)
     jobs, progress = draw_jobs(options.jobs)
@@ -102,10 +100,7 @@ def main() -> None:
     for found in (first, again):
         found["ratio_to_heap-and-rows"] = round(float(found["seconds"]) / reference, 2)
     header = {"jobs": len(jobs), "nodes": len(nodes), "heap-and-rows_seconds": round(reference, 3)}
-    text = json.dumps({**header, "intervals": [first, again]}, indent=2, allow_nan=False)
-    if options.output:
-        options.output.write_text(text + "\n")
-    print(text)
+    print(json.dumps({**header, "intervals": [first, again]}, indent=2, allow_nan=False))
 
 
 def _seconds_of_reference(jobs: int, nodes: int) -> float:

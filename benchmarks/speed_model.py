@@ -78,13 +78,12 @@ class Case:
 
 
 def main() -> None:
-    """Evaluate all suites and files and write the results as JSON."""
+    """Evaluate all suites and files and print the results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="tables mode,ps,workers,speed[,batch]")
     parser.add_argument("--clusters", type=int, default=12, help="of each kind in a suite")
     parser.add_argument("--seed", type=int, default=7, help="of the clusters")
     parser.add_argument("--cross-validate", action="store_true", help="the constants, alone")
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     if options.cross_validate:
         families = dict(suites(options.clusters, options.seed)) | measured_families(options.files)
@@ -101,10 +100,7 @@ def main() -> None:
     found |= {"all clusters": together(clusters)} if clusters else {}
     found |= {"all tables": together(tables)} if tables else {}
     found |= {"clusters": clusters, "tables": tables}
-    text = json.dumps(found, indent=1)
-    if options.output:
-        options.output.write_text(text + "\n")
-    print(text)
+    print(json.dumps(found, indent=1))
 
 
 def suites(

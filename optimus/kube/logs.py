@@ -18,11 +18,6 @@ after them."""
 
 _SMALL_BYTES = 1 << 14
 
-_FIRST_BYTES = 1 << 13
-"""Of the beginning of a log, where a program says what it is going to do."""
-
-_FEWEST_LINES = 50
-
 LIMIT_LINE = 16 * 1024
 """Characters of one line: the last ones, since a progress bar overwrites what it printed before.
 Positions in a log are remembered with the line they are at."""
@@ -75,21 +70,17 @@ class LogReader:
         if read.lines and read.lines[-1].at > since:
             return read
         rest = self._read(pod, math.floor(since) + 1.0)
-        return (
-            rest
-            if isinstance(rest, Refused)
-            else LogRead(read.lines + rest.lines, rest.truncated, skipped=True)
-        )
+        if isinstance(rest, Refused):
+            return rest
+        return LogRead(read.lines + rest.lines, rest.truncated, skipped=True)
 
     def read_ends(self, pod: Pod, last_lines: int) -> Iterator[LogRead | Refused]:
         """The beginning of a log where its last lines are not all, and its last lines."""
         read = self.read(pod, last_lines=last_lines)
-        while isinstance(read, LogRead) and read.truncated and last_lines > _FEWEST_LINES:
-            # The end is what was cut off.
-            last_lines = max(len(read.lines) // 2, _FEWEST_LINES)
-            read = self.read(pod, last_lines=last_lines)
+        while isinstance(read, LogRead) and read.truncated and len(read.lines) > 1:
+            read = self.read(pod, last_lines=len(read.lines) // 2)  # the end is what was cut off
         if isinstance(read, LogRead) and read.skipped and read.lines:
-            first = LogReader(self._client, _FIRST_BYTES).read(pod)
+            first = LogReader(self._client, _SMALL_BYTES).read(pod)
             if isinstance(first, LogRead):
                 yield LogRead([each for each in first.lines if each.at < read.lines[0].at])
         yield read
