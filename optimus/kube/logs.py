@@ -50,8 +50,7 @@ class LogReader:
         self._client = client
         self._limit_bytes = limit_bytes
         self._parsing = Lock()
-        """All readers share it: one parses a large log at a time. Together they would leave the
-        thread that decides little of the interpreter."""
+        """One parses a large log at a time, or little is left to the thread that decides."""
 
     def read(
         self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
@@ -111,15 +110,10 @@ class LogReader:
             return parse_log(body, self._limit_bytes)
 
     def _body(self, pod: Pod, since: float | None, last_lines: int | None) -> bytes | Refused:
-        query = [
-            ("container", pod.log_container),
-            ("timestamps", "true"),
-            ("limitBytes", str(self._limit_bytes)),
-        ]
-        if since is not None:
-            query.append(("sinceTime", format_instant(since)))
-        if last_lines is not None:
-            query.append(("tailLines", str(last_lines)))
+        query = [("container", pod.log_container), ("timestamps", "true")]
+        query += [("limitBytes", str(self._limit_bytes))]
+        query += [] if since is None else [("sinceTime", format_instant(since))]
+        query += [] if last_lines is None else [("tailLines", str(last_lines))]
         what = f"read the log of {pod.namespace}/{pod.name}"
         path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{pod.name}/log"
         return answer_of(lambda: self._client.get(what, path, query, READ_SECONDS))
