@@ -59,29 +59,10 @@ _ERRORS: Final = (
     "speed error, epochs error: how far the forecasts of speeds and of epochs were from the truth,"
     " whenever a\npolicy decided (mean of absolute values)"
 )
-_COLUMNS_OF_ALL: Final = (
-    *(_COLUMNS[:2]),
-    ("p95 s", "p95_jct_seconds", "{:.0f}"),
-    *(_COLUMNS[4:6]),
-    ("worst finish-time ratio", "worst_finish_time_ratio", "{:.1f}"),
-    ("fairness", "fairness", "{:.2f}"),
-    ("core hours", "core_hours_per_job", "{:.2f}"),
-    ("cost", "cost_per_job", "{:.2f}"),
-    ("stopped s", "stopped_seconds_per_job", "{:.0f}"),
-    ("pauses", "pauses_per_job", "{:.1f}"),
-)
-"""The same of all policies, which differ in what they do to single jobs."""
-_MEANING: Final = (
-    "finish-time ratio: a job's completion time as a multiple of that alone on the cluster; "
-    "fairness: Jain's index\nof the jobs' inverse ratios; core hours: held by a job; cost: "
-    "at the nodes' prices; stopped: without training since its first placement"
-)
 _WITH_INTERVAL: Final = frozenset({"average_jct_seconds", "makespan_seconds"})
 
 Task = tuple[str, int]
 """A policy and a seed."""
-
-_Column = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +154,7 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
             raise BadInput(options.trace or options.workload or "uniform", str(problem)) from None
     order = {policy: number for number, policy in enumerate(options.policies)}
     found.sort(key=lambda each: order[each.policy])
-    text = _text(found, _COLUMNS_OF_ALL if options.policies == _POLICIES else _COLUMNS)
+    text = _text(found)
     if options.output is not None:
         write(found, options.output)
         text = f"{text}\n\nwritten to {options.output}"
@@ -228,30 +209,29 @@ def _prepare_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def _text(found: Sequence[Simulation], columns: Sequence[_Column]) -> str:
+def _text(found: Sequence[Simulation]) -> str:
     first, seeds = found[0], len({each.seed for each in found})
     interval = ", ± is the 95 % confidence interval over them"
     of_seeds = f"{seeds} seeds{interval}" if seeds > 1 else "1 seed"
     head = f"{len(first.jobs)} jobs ({first.workload}), {of_seeds}; ratios to {first.policy}"
     errors = _ERRORS if any(each.forecasts for each in found) else ""
-    said = _MEANING if columns is _COLUMNS_OF_ALL else errors
-    return "\n\n".join(filter(None, (verdict(found), head, summary_table(found, columns), said)))
+    return "\n\n".join(filter(None, (verdict(found), head, summary_table(found), errors)))
 
 
-def summary_table(found: Sequence[Simulation], columns: Sequence[_Column] = _COLUMNS) -> str:
+def summary_table(found: Sequence[Simulation]) -> str:
     """The figures as people read them, one line for each policy."""
-    headings = ("policy", *(heading for heading, _, _ in columns))
+    headings = ("policy", *(heading for heading, _, _ in _COLUMNS))
     rows = (
         (
             each.policy,
             *(
                 _cell((each.ratios if heading == "ratio" else each.figures)[name], name, form)
-                for heading, name, form in columns
+                for heading, name, form in _COLUMNS
             ),
         )
         for each in summarise(found)
     )
-    return table("<" + ">" * len(columns), headings, rows)
+    return table("<" + ">" * len(_COLUMNS), headings, rows)
 
 
 def _cell(estimate: Estimate, name: str, form: str) -> str:

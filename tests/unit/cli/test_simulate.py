@@ -93,15 +93,10 @@ class TestResults:
         assert heading.startswith("3 jobs (uniform), 2 seeds")
         assert [line.split()[0] for line in rows.splitlines()[1:]] == ["drf", "fifo"]
 
-    def test_all_policies_are_compared_by_what_they_do_to_single_jobs(
-        self, cli: CommandLine
-    ) -> None:
+    def test_all_names_every_policy(self, cli: CommandLine) -> None:
         text = cli.text("simulate", "--policies", "all", "--jobs", "2", "--seeds", "1")
-        _, _, rows, meaning = text.split("\n\n")
-        heading, *lines = rows.splitlines()
-        assert [line.split()[0] for line in lines] == [*POLICIES, "fixed"]
-        assert "worst finish-time ratio  fairness  core hours  cost  stopped s" in heading
-        assert meaning.startswith("finish-time ratio: ")
+        rows = text.split("\n\n")[2].splitlines()[1:]
+        assert [line.split()[0] for line in rows] == [*POLICIES, "fixed"]
 
     def test_the_json_has_figures_of_every_policy_by_seed(self, cli: CommandLine) -> None:
         found = cli.json("simulate", *SMALL, "--seed", "7")
