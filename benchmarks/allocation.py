@@ -11,6 +11,7 @@ alone, and nothing placed."""
 import argparse
 import heapq
 import json
+import math
 import random
 import tempfile
 import time
@@ -19,11 +20,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-import numpy as np
-
 from optimus.allocation import Candidate, ClusterProblem, Policy, PolicyMemory, PolicyTraits
 from optimus.allocation.policy import ClusterAllocation
-from optimus.cli.job_table import read_job_table
+from optimus.cli.job_table import TableForecast, read_job_table
 from optimus.cli.plan import POOL_POLICIES, Plan, equal_nodes, plan, policy_for_tables
 from optimus.nodes import Node
 from optimus.resources import Resources
@@ -81,17 +80,13 @@ def heap_and_rows(candidates: Sequence[Candidate], nodes: int) -> int:
         (each.job.ps.resources["cpu"], each.job.worker.resources["cpu"]) for each in candidates
     ]
 
-    def seconds(row: int, ps: int, workers: int) -> float:
-        forecast = candidates[row].forecast
-        shared, fixed, link, worker, server = forecast.speed.terms  # type: ignore[attr-defined]  # a TableSpeed
-        step = shared / workers + fixed + link * workers / ps + worker * workers + server * ps
-        return float(forecast.remaining_steps * step)
-
     def push(row: int, ps: int, workers: int) -> None:
-        now = seconds(row, ps, workers)
+        forecast = candidates[row].forecast
+        assert isinstance(forecast, TableForecast)
+        now = forecast.at((ps, workers))  # type: ignore[arg-type]  # a plain pair is quicker to make
         gains = (
-            (now - seconds(row, ps + 1, workers)) / costs[row][0],
-            (now - seconds(row, ps, workers + 1)) / costs[row][1],
+            (now - forecast.at((ps + 1, workers))) / costs[row][0],  # type: ignore[arg-type]  # as above
+            (now - forecast.at((ps, workers + 1))) / costs[row][1],  # type: ignore[arg-type]  # as above
         )
         column = int(gains[1] > gains[0])
         heapq.heappush(heap, (-gains[column], row, ps, workers, column))
@@ -145,7 +140,7 @@ class _Measured:
 
 def _planned(candidates: Sequence[Candidate], cluster: Sequence[Node], policy: Policy) -> _Measured:
     timed, begin = TimedPolicy(policy), time.process_time()
-    found = plan(candidates, cluster, timed)
+    found = plan(candidates, cluster, timed, policy.traits.placed_by)
     seconds = time.process_time() - begin
     return _Measured(found, timed.seconds, seconds - timed.seconds)
 
@@ -191,8 +186,15 @@ def main() -> None:
 def _slope(found: Sequence[dict[str, float]]) -> float | None:
     if len(found) < 2:
         return None
-    seconds = [each["allocation_seconds"] + each["placement_seconds"] for each in found]
-    return float(np.polyfit(np.log([each["jobs"] for each in found]), np.log(seconds), 1)[0])
+    points = [
+        (math.log(each["jobs"]), math.log(each["allocation_seconds"] + each["placement_seconds"]))
+        for each in found
+    ]
+    x_mean, y_mean = (sum(column) / len(points) for column in zip(*points, strict=True))
+    return float(
+        sum((x - x_mean) * (y - y_mean) for x, y in points)
+        / sum((x - x_mean) ** 2 for x, _ in points)
+    )
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ from optimus.allocation.problem import (
     Candidate,
     Counted,
     Demands,
-    Grids,
     RemainingSeconds,
     as_columns,
     fits,
+    remaining_seconds,
 )
 from optimus.allocation.quota_demands import QuotaDemands
 from optimus.jobs import Counts
@@ -352,7 +352,7 @@ class Baseline:
     def seconds(self) -> RemainingSeconds:
         """Remaining seconds by row of ``admitted``."""
         forecasts = [each.forecast for each in self.admitted]
-        return Grids(forecasts, self.jobs.ps, self.jobs.workers)
+        return remaining_seconds(forecasts, self.jobs.ps, self.jobs.workers)
 
     def order(self, key: Gains | None = None) -> list[int]:
         """The rows by ascending key, then by UID."""

@@ -9,7 +9,7 @@ each is twice that after the one before. 4. Nodes that change lift the exclusion
 ``Demands`` are matrices: one row per job, one column per resource. Beside the real resources there
 may be a column for a task of which the nodes hold fewer than the sum of what is free: "slots" for
 such a task. A worker of 8 GPUs finds no slot on nodes with 4 free ones, however many of those there
-are. ``Grids`` answers for many forecasts at once.
+are. ``remaining_seconds`` answers for many forecasts at once.
 """
 
 import math
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median_low
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -456,11 +456,34 @@ class RemainingSeconds(Protocol):
         """The seconds, in the broadcast shape."""
 
 
-class Grids:
+@runtime_checkable
+class Stackable(Protocol):
+    """A class of forecasts of one form, which can be evaluated for many jobs at once."""
+
+    @classmethod
+    def stacked(cls, forecasts: Sequence[Any]) -> RemainingSeconds:
+        """The same answers as ``remaining_seconds`` of each, all of this class, to the last bit."""
+
+
+def remaining_seconds(
+    forecasts: Sequence["Forecast"], ps: Counted, workers: Counted
+) -> RemainingSeconds:
     """The forecasts as one; no row is asked below its ``ps`` and ``workers``.
 
-    Each is evaluated on a grid from the job's minimum upwards, which doubles where more is asked
-    for: one call of a forecast stands for hundreds of look-ups. All grids lie in one array."""
+    Where all are of one class that offers ``stacked``, that answers for all rows at once. Otherwise
+    each is evaluated on a grid from the job's minimum upwards, which doubles where more is asked
+    for: one call of a forecast stands for hundreds of look-ups.
+    """
+    forms = {type(forecast) for forecast in forecasts}
+    if len(forms) == 1:
+        form = forms.pop()
+        if issubclass(form, Stackable):
+            return form.stacked(forecasts)
+    return Grids(forecasts, ps, workers)
+
+
+class Grids:
+    """A grid of seconds per forecast, all in one array: that of row i begins at ``_begin[i]``."""
 
     def __init__(self, forecasts: Sequence["Forecast"], ps: Counted, workers: Counted) -> None:
         self._forecasts = forecasts

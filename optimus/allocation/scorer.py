@@ -15,14 +15,8 @@ from typing import IO, Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.allocation.problem import (
-    Allocation,
-    AllocationProblem,
-    Candidate,
-    Demands,
-    Grids,
-    as_columns,
-)
+from optimus.allocation.problem import Allocation, AllocationProblem, Candidate, Demands, as_columns
+from optimus.allocation.problem import remaining_seconds as seconds_of
 
 Values = NDArray[np.float64]
 
@@ -82,7 +76,7 @@ def described(problem: AllocationProblem, usual: Allocation) -> Values:
         for both in zip(as_columns([each.least for each in jobs]), (ps, workers), strict=True)
     )
     rows, counts = np.arange(len(jobs)), np.arange(1, MOST + 1)
-    seconds = Grids([each.forecast for each in jobs], least_ps, least_workers)
+    seconds = seconds_of([each.forecast for each in jobs], least_ps, least_workers)
     grid = seconds(
         rows[:, None, None],
         np.maximum(least_ps[:, None, None], counts[None, :, None]),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from optimus.allocation import Candidate, Policy
-from optimus.cli.arguments import named_amounts, whole_number
+from optimus.cli.arguments import named_amounts
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.job_table import UNITS, amounts, read_job_table
 from optimus.cli.table import table
@@ -36,6 +36,11 @@ POOL_POLICIES: Final = tuple(
 )
 """Those that choose counts once, and let no jobs take turns."""
 
+_DEFAULT_NODE = "cpu=16,memory=48,bandwidth=10,gpu=2"
+_MAX_NODES = 1_000_000
+_SHOWN = 10
+_HEADINGS = ("job", "PSs", "workers", "servers", "remaining s", "reason")
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -48,9 +53,18 @@ class Plan:
     @property
     def objective(self) -> float:
         """The sum of all jobs' remaining seconds."""
-        placed = (each for each in self.candidates if each.job.uid in self.counts)
-        seconds = sum(each.forecast.at(self.counts[each.job.uid]) for each in placed)
-        return seconds + UNPLACED_SECONDS * (len(self.candidates) - len(self.counts))
+        counts = self.counts
+        return sum(
+            candidate.forecast.at(counts[candidate.job.uid])
+            if candidate.job.uid in counts
+            else UNPLACED_SECONDS
+            for candidate in self.candidates
+        )
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """The reason of each job's counts, by UID."""
+        return {decision.uid: decision.reason for decision in self.interval.decisions}
 
     @property
     def tasks(self) -> int:
@@ -67,14 +81,16 @@ class Plan:
         return dict(sorted(on.items()))
 
 
-def plan(candidates: Sequence[Candidate], nodes: Sequence[Node], policy: Policy) -> Plan:
+def plan(
+    candidates: Sequence[Candidate], nodes: Sequence[Node], policy: Policy, placement: str
+) -> Plan:
     """Plan an interval of the jobs."""
     forecasts = {candidate.job.uid: candidate.forecast for candidate in candidates}
 
     def forecast(job: Job, _: TrainingProgress) -> Forecast | NotReady:
         return forecasts[job.uid]
 
-    strategies = Strategies(policy, PLACEMENT_RULES[policy.traits.placed_by], forecast)
+    strategies = Strategies(policy, PLACEMENT_RULES[placement], forecast)
     snapshot = ClusterSnapshot.of(0.0, [each.job for each in candidates], nodes, ())
     interval = plan_interval("plan", IntervalInput(snapshot), strategies, IntervalConfig())
     placed = interval.capacity_plan
@@ -101,39 +117,79 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     columns = "16 columns; see the documentation"
     add("--jobs", type=Path, required=True, metavar="JOBS.csv", help=columns)
-    number = "how many nodes there are, all alike"
-    add("--nodes", type=whole_number(1), required=True, metavar="N", help=number)
-    has = "what one node has: cores, GiB, Gbit/s, GPUs (default %(default)s)"
-    usual = "cpu=16,memory=48,bandwidth=10,gpu=2"
-    add("--node", default=usual, metavar="NAME=AMOUNT,...", help=has)
-    add("--policy", choices=POOL_POLICIES, default=OptimusPolicy.name, help="default optimus")
+    add("--nodes", required=True, metavar="N", help="how many nodes there are, all alike")
+    has = f"what one node has: cores, GiB, Gbit/s, GPUs (default {_DEFAULT_NODE})"
+    add("--node", default=_DEFAULT_NODE, metavar="NAME=AMOUNT,...", help=has)
+    policy = OptimusPolicy.name
+    add("--policy", choices=POOL_POLICIES, default=policy, help="default optimus")
+    placed_by = "default: the one that goes with the policy in the paper"
+    add("--placement", choices=sorted(PLACEMENT_RULES), help=placed_by)
 
 
-def _run(options: argparse.Namespace, _: Progress) -> Answer:
-    try:
-        node = amounts(named_amounts(options.node, UNITS))
-    except ValueError as problem:
-        raise BadInput("--node", str(problem)) from None
+def _run(options: argparse.Namespace, progress: Progress) -> Answer:
+    del progress  # a second at most
+    node = _node(options.node)
+    nodes = equal_nodes(_count(options.nodes), node)
     candidates = read_job_table(options.jobs, node)
-    found = plan(candidates, equal_nodes(options.nodes, node), policy_for_tables(options.policy))
-    reasons = {decision.uid: decision.reason for decision in found.interval.decisions}
-    jobs, rows = dict[str, object](), list[Sequence[object]]()
-    for candidate in candidates:
-        uid, nodes = candidate.job.uid, found.nodes(candidate.job.uid)
-        counts = found.counts.get(uid, NO_COUNTS)
-        jobs[uid] = {"ps": counts.ps, "workers": counts.workers, "nodes": nodes}
-        seconds = f"{candidate.forecast.at(counts):,.1f}" if nodes else "-"
-        rows.append((uid, *counts, len(nodes), seconds, reasons[uid]))
-    value = {
+    policy = policy_for_tables(options.policy)
+    placement = options.placement or policy.traits.placed_by
+    found = plan(candidates, nodes, policy, placement)
+    return Answer(_value(found), _text(found, f"{options.policy}, placed by {placement}"))
+
+
+def _value(found: Plan) -> object:
+    jobs = {}
+    for uid in (candidate.job.uid for candidate in found.candidates):
+        ps, workers = found.counts.get(uid, NO_COUNTS)
+        jobs[uid] = {"ps": ps, "workers": workers, "nodes": found.nodes(uid)}
+    return {
         "jobs": jobs,
         "objective": found.objective,
         "whole_jobs": len(found.counts),
         "tasks": found.tasks,
     }
-    head = f"{options.policy}: {len(found.counts)} of {len(jobs)} jobs, {found.tasks} tasks"
-    headings = ("job", "PSs", "workers", "servers", "remaining s", "reason")
-    said = f"{head}; sum of remaining times {found.objective:,.1f} s"
-    return Answer(value, f"{said}\n\n{table('<>>>><', headings, rows)}")
+
+
+def _text(found: Plan, heading: str) -> str:
+    placed = f"{len(found.counts)} of {len(found.candidates)} jobs, {found.tasks} tasks"
+    lines = [
+        f"{heading}: {placed}, on {len(found.interval.capacity_plan.nodes)} nodes",
+        f"sum of remaining times {found.objective:,.1f} s",
+        "",
+        table(
+            "<>>>><", _HEADINGS, (_row(found, candidate) for candidate in found.candidates[:_SHOWN])
+        ),
+    ]
+    left_out = len(found.candidates) - _SHOWN
+    if left_out > 0:
+        lines.append(f"... and {left_out} more (--json for all)")
+    return "\n".join(lines)
+
+
+def _row(found: Plan, candidate: Candidate) -> Sequence[object]:
+    uid = candidate.job.uid
+    if uid not in found.counts:
+        return uid, "", "", "", "", found.reasons[uid]
+    counts = found.counts[uid]
+    return uid, *counts, len(found.nodes(uid)), f"{candidate.forecast.at(counts):,.1f}", ""
+
+
+def _count(given: str) -> int:
+    is_number = given.isascii() and given.isdigit() and len(given) <= 9
+    if not is_number or not 1 <= int(given) <= _MAX_NODES:
+        expected = f"a whole number from 1 to {_MAX_NODES:,} is expected"
+        raise BadInput("--nodes", f"{given!r}; {expected}")
+    return int(given)
+
+
+def _node(given: str) -> Resources:
+    try:
+        node = amounts(named_amounts(given, UNITS))
+    except ValueError as problem:
+        raise BadInput("--node", str(problem)) from None
+    if not node:
+        raise BadInput("--node", f"{given!r}; a node with some resource is expected")
+    return node
 
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

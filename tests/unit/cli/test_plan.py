@@ -100,21 +100,34 @@ def test_the_plan_does_not_depend_on_the_order_of_the_tables_lines(tmp_path: Pat
     plans = []
     for rows in (lines, lines[::-1]):
         candidates = read_job_table(table(tmp_path, *rows), NODE)
-        found = plan(candidates, equal_nodes(60, NODE), policy_for_tables("optimus"))
+        found = plan(candidates, equal_nodes(60, NODE), policy_for_tables("optimus"), "theorem1")
         plans.append({each.job.uid: found.nodes(each.job.uid) for each in candidates})
     assert plans[0] == plans[1]
 
 
 BAD_TABLES = [
     ("a short line", [ROW, "b,1,2"], "jobs.csv:2: 3 columns; 16 columns are expected"),
-    ("no number", [cell(4, "fast")], "jobs.csv:1: a number from 0 to 1e+12 is expected as t0"),
-    ("an id twice", [ROW, ROW], "jobs.csv:2: job a once is expected"),
-    ("no id", [cell(0, " ")], "jobs.csv:1: an id, M and one of t0 to t4 above 0"),
-    ("a PS that asks for nothing", ["a,0,9,32,1,1,1,1,1,0,0,0,1,6,0,0"], "request something"),
-    ("a worker larger than a node", [ROW[:-1] + "3"], "job a asks for more gpu than a node has"),
-    ("part of a GPU", [ROW[:-1] + "0.5"], "jobs.csv:1: an id, M and one of t0 to t4 above 0"),
-    ("no batch", [cell(3, "0")], "jobs.csv:1: an id, M and one of t0 to t4 above 0"),
-    ("no time at all", ["a,0,100,32,0,0,0,0,0,2,6,0,1,6,0,0"], "jobs.csv:1: an id, M and one of"),
+    (
+        "no number",
+        [ROW.replace("0.25", "fast")],
+        "jobs.csv:1: a number from 0 to 1e+12 is expected as t0, found 'fast'",
+    ),
+    ("an id twice", [ROW, ROW], "jobs.csv:2: job a is in line 1 already"),
+    ("no id", [cell(0, " ")], "jobs.csv:1: an id is expected"),
+    (
+        "a PS that asks for nothing",
+        [cell(9, "0").replace("0,6,0,1", "0,0,0,1")],
+        "jobs.csv:1: a ps that requests noth",
+    ),
+    (
+        "a worker larger than a node",
+        [ROW[:-1] + "3"],
+        "jobs.csv:1: a worker of job a requests 3 gpu, and a node has 2",
+    ),
+    ("part of a GPU", [ROW[:-1] + "0.5"], "jobs.csv:1: worker_gpu is 0.5; a whole number"),
+    ("no batch", [cell(3, "0")], "jobs.csv:1: M, the batch, is 0"),
+    ("no time at all", ["a,0,100,32,0,0,0,0,0,2,6,0,1,6,0,0"], "jobs.csv:1: t0 to t4 are all 0"),
+    ("no jobs", [""], "jobs.csv: at least one job"),
     ("a header alone", ["id,arrival,Q"], "jobs.csv: at least one job"),
 ]
 
@@ -136,15 +149,29 @@ def test_a_table_that_is_not_text_is_refused(tmp_path: Path, cli: CommandLine) -
 
 
 @cases(
-    ("node", "message"),
+    ("arguments", "message"),
     {
-        "unknown resource": ("cpu=16,tpu=2", "--node: 'tpu=2'; each of cpu"),
-        "no amount": ("cpu", "--node: 'cpu'; NAME=AMOUNT"),
-        "too little": ("memory=48", "asks for more cpu than a node has"),
+        "no nodes": (["--nodes", "0"], "--nodes: '0'; a whole number from 1"),
+        "unknown resource": (
+            ["--nodes", "3", "--node", "cpu=16,tpu=2"],
+            "--node: 'tpu=2'; each of cpu",
+        ),
+        "no amount": (["--nodes", "3", "--node", "cpu"], "--node: 'cpu'; NAME=AMOUNT"),
+        "amount not a number": (
+            ["--nodes", "3", "--node", "cpu=nan"],
+            "--node: 'cpu=nan'; NAME=AMOUNT",
+        ),
+        "nothing": (
+            ["--nodes", "3", "--node", "cpu=0"],
+            "--node: 'cpu=0'; a node with some resource",
+        ),
+        "too little": (["--nodes", "3", "--node", "memory=48"], "requests 2 cpu, and a node has 0"),
     },
 )
-def test_a_node_that_cannot_be_is_reported(
-    tmp_path: Path, cli: CommandLine, node: str, message: str
+def test_invalid_arguments_are_reported(
+    tmp_path: Path, cli: CommandLine, arguments: list[str], message: str
 ) -> None:
-    jobs = table(tmp_path, ROW)
-    assert message in cli.error("plan", "--jobs", jobs, "--nodes", "3", "--node", node)
+    given = (
+        arguments if "--jobs" in arguments else ["--jobs", str(table(tmp_path, ROW)), *arguments]
+    )
+    assert message in cli.error("plan", *given)

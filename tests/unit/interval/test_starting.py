@@ -71,7 +71,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
 
 
 def plan_for(given: list[Candidate], cluster: list[Node], policy: Policy) -> Plan:
-    return plan(given, cluster, policy)
+    return plan(given, cluster, policy, policy.traits.placed_by)
 
 
 def held(found: Plan) -> Mapping[str, Sequence[Held]]:

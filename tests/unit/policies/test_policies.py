@@ -6,15 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimus.allocation import AllocationProblem
+from optimus.allocation import AllocationProblem, Candidate
+from optimus.cli.job_table import TableForecast, TableSpeed
 from optimus.jobs import CountBounds, Counts
+from optimus.models.forecast import Forecast
 from optimus.policies import policy_named
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import (
     POOL_POLICIES,
+    PaperSpeed,
     allocate,
+    authors_problem,
     candidate,
     problem,
     used,
@@ -70,6 +74,27 @@ def test_a_job_at_its_goal_gives_room_down_to_its_minimum(policy: str) -> None:
     done = candidate("done", bounds=CountBounds(min_workers=2), may_grow=False)
     answer = allocate(policy, problem(Resources(cpu=20000), done, candidate("other")))
     assert answer.counts["done"] == Counts(1, 2)
+
+
+def test_a_forecast_that_answers_for_many_jobs_at_once_gives_the_same() -> None:
+    given_problem = authors_problem(60, 200)
+    stacked = tuple(replace(each, forecast=as_table(each)) for each in given_problem.candidates)
+    assert hasattr(TableForecast, "stacked")
+    for policy in POOL_POLICIES:
+        one, many = (
+            allocate(policy, given_problem),
+            allocate(policy, replace(given_problem, candidates=stacked)),
+        )
+        assert one.counts == many.counts
+
+
+def as_table(each: Candidate) -> TableForecast:
+    forecast = each.forecast
+    assert isinstance(forecast, Forecast)
+    speed = forecast.speed
+    assert isinstance(speed, PaperSpeed)
+    terms = speed.compute, speed.t1, speed.t2, speed.t3, speed.t4
+    return TableForecast(TableSpeed(terms), forecast.remaining_steps)
 
 
 @pytest.mark.parametrize(
