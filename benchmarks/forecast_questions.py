@@ -14,7 +14,9 @@ from optimus.cli.evaluate_convergence import (
     lowest_target,
     questions_from,
 )
+from optimus.errors import NotReady
 from optimus.jobs import TargetLoss
+from optimus.models.convergence import PublishedCurve
 from optimus.models.convergence.series import learning_rate_drops
 from optimus.progress.types import LossPoint
 
@@ -63,3 +65,10 @@ def reached_above_never(evaluated: Sequence[EvaluatedForecast]) -> float | None:
         return None
     higher = reached[:, np.newaxis] > never
     return float(np.mean(higher + 0.5 * (reached[:, np.newaxis] == never)))
+
+
+def paper_error(points: Sequence[LossPoint], question: ForecastQuestion) -> float:
+    """The error of the paper's model, as a part of the run."""
+    curve = PublishedCurve.fit(points[: question.seen])
+    until = curve if isinstance(curve, NotReady) else curve.until(question.goal)
+    return question.error(None if isinstance(until, NotReady) else until.point) or 0.0

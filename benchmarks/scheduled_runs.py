@@ -32,7 +32,7 @@ from statistics import fmean
 
 import numpy as np
 
-from benchmarks.forecast_questions import questions_after_drops
+from benchmarks.forecast_questions import paper_error, questions_after_drops
 from optimus.cli.evaluate_convergence import (
     EvaluatedForecast,
     ForecastQuestion,
@@ -161,7 +161,7 @@ def evaluated(asked: Sequence[Asked]) -> dict[str, object]:
         found[origin] = {
             **summary([each for _, _, each in of_origin]),
             "without_schedule": round(fmean(each.error or 0.0 for each in plain), 4),
-            "paper": round(fmean(each.paper_error or 0.0 for each in plain), 4),
+            "paper": round(fmean(paper_error(each[0].points, each[1]) for each in of_origin), 4),
             "twice": round(fmean(_twice(question) for _, question, _ in of_origin), 4),
             "with_rates": round(fmean(_with_rates(*each[:2]) for each in of_origin), 4),
             "three_quarters": round(fmean(_guess(*each[:2]) for each in of_origin), 4),

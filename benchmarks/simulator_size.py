@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from optimus.cli.arguments import whole_number, whole_numbers
+from optimus.cli.arguments import joined, whole_number
 from optimus.simulator.engine import simulate
 from optimus.simulator.presets import preset, with_loop
 from optimus.simulator.streams import Purpose, stream
@@ -35,7 +35,7 @@ _JOBS_PER_SIZE = 130
 def main() -> None:
     """Print one JSON object for each size."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sizes", type=whole_numbers, default=(1, 5, 20))
+    parser.add_argument("--sizes", type=joined(whole_number(1)), default=(1, 5, 20))
     parser.add_argument("--jobs", type=whole_number(1), help="default: 130 for each size")
     parser.add_argument("--look-seconds", type=whole_number(0), default=0)
     options = parser.parse_args()

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.synthetic_clusters import KINDS, SyntheticCluster, draw_cluster
-from optimus.cli.speed_evaluation import Draw, Score, distinct_draws, evaluate
+from optimus.cli.evaluate_speed import Draw, Score, distinct_draws, evaluate
 from optimus.cli.speed_table import SpeedTable, read_speed_tables
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
@@ -66,7 +66,7 @@ class Case:
 
 
 def main() -> None:
-    """Evaluate all suites and files and write the results as JSON."""
+    """Evaluate all suites and files and print the results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="tables mode,ps,workers,speed[,batch]")
     parser.add_argument("--clusters", type=int, default=12, help="of each kind in a suite")
@@ -103,7 +103,7 @@ def measured_families(files: Sequence[Path]) -> dict[str, list[Case]]:
     """The tables of the files by network and mode, with several draws where runs were repeated."""
     found = {}
     for file in files:
-        for table in read_speed_tables(file).tables:
+        for table in read_speed_tables(file):
             name = f"{file.stem.removesuffix('_async')}: {table.mode.value}"
             draws = distinct_draws(table, DRAWS)
             found[name] = [Case(table, (draw,)) for draw in range(draws)]
@@ -228,10 +228,9 @@ def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Draw]:
         samples = [_sample(each, float(generator.choice(repeats[each]))) for each in chosen]
         model = SpeedModel.fit(samples, case.table.mode, case.table.batch, SpeedForm.PAPER)
         if isinstance(model, SpeedModel):
-            sampled = tuple(each in chosen for each in counts)
             predicted = model.steps_per_second(ps, workers)
             examples = model.terms.examples(workers)
-            yield Draw(tuple(chosen), counts, predicted, measured, sampled, examples)
+            yield Draw(tuple(chosen), counts, predicted, measured, examples)
             made += 1
 
 
@@ -259,7 +258,7 @@ def _deviations(case: Case, draw: Draw) -> NDArray[np.float64]:
     samples = [_sample(counts, drawn[counts]) for counts in draw.samples]
     model = SpeedModel.fit(samples, case.table.mode, case.table.batch)
     assert isinstance(model, SpeedModel)
-    hidden = [each for each, known in zip(draw.counts, draw.sampled, strict=True) if not known]
+    hidden = [each for each in draw.counts if each not in draw.samples]
     ps, workers = np.array(hidden).T
     true = np.array([case.cluster.speed(counts) for counts in hidden])
     logs = np.log(model.steps_per_second(ps, workers) / true)

@@ -98,19 +98,14 @@ def read_training(source: BoundedSource, price_seconds: float, found: JobCopy) -
         return NotReady("none of its pods trains")
     lead, log = run.pods[0], ProgressLog(LogFormatOptions.of(job, time.thread_time))
     role, index = (lead.replica.role, lead.replica.index) if lead.replica else (Role.WORKER, 0)
-    last = LogReader(source).read(lead, last_lines=2000)
-    if not isinstance(last, Refused) and last.truncated:
-        last = LogReader(source).read(lead, last_lines=200)  # the end is what was cut off
-    if isinstance(last, Refused):
-        return NotReady(f"its log cannot be read: {last.sentence}")
-    if not last.lines:
+    until = None
+    for read in LogReader(source).read_ends(lead, last_lines=2000):
+        if isinstance(read, Refused):
+            return NotReady(f"its log cannot be read: {read.sentence}")
+        this_run = PodRun(run.name, skipped=read.skipped)
+        log.observe(lead.name, role, index, run.counts, read.lines, this_run)
+        until = read.lines[-1].at if read.lines else until
+    if until is None:
         return NotReady("its log is empty")
-    # In the beginning a program says how long it will train.
-    first = LogReader(source, 1 << 13).read(lead) if last.skipped else last
-    before = [] if isinstance(first, Refused) else first.lines
-    before = [each for each in before if each.at < last.lines[0].at]
-    for lines, skipped in ((before, False), (last.lines, last.skipped)):
-        log.observe(lead.name, role, index, run.counts, lines, PodRun(run.name, skipped=skipped))
-    until = last.lines[-1].at
     advice = advise(job, log.progress(until), price_seconds)
     return advice if isinstance(advice, NotReady) else (advice, until)

@@ -4,9 +4,12 @@ import argparse
 import math
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
+from typing import TypeVar
 
 from optimus.jobs import Target
 from optimus.progress.targets import InvalidTarget, parse_target
+
+Value = TypeVar("Value")
 
 
 def whole_number(least: int) -> Callable[[str], int]:
@@ -20,15 +23,6 @@ def whole_number(least: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
-
-
-def whole_numbers(text: str) -> tuple[int, ...]:
-    """Different whole numbers, joined by commas."""
-    try:
-        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        expected = "numbers joined by commas are expected, such as 5,10"
-        raise argparse.ArgumentTypeError(f"{expected}, not {text!a}") from None
 
 
 def number_between(low: float, high: float, what: str = "a number") -> Callable[[str], float]:
@@ -47,9 +41,9 @@ def number_between(low: float, high: float, what: str = "a number") -> Callable[
     return parse
 
 
-def fractions(text: str) -> tuple[float, ...]:
-    """Numbers between 0 and 1, joined by commas."""
-    return tuple(map(number_between(0, 1), text.split(",")))
+def joined(parse: Callable[[str], Value]) -> Callable[[str], tuple[Value, ...]]:
+    """Different values, joined by commas."""
+    return lambda text: tuple(dict.fromkeys(map(parse, text.split(","))))
 
 
 def target_goal(text: str) -> Target:

@@ -77,7 +77,6 @@ def read_table(
     file: Path,
     rows: Iterator[tuple[int, list[str]]],
     needed: Sequence[str],
-    aliases: Mapping[str, str] | None = None,
 ) -> Iterator[CsvRow]:
     """The rows below a header that has the needed columns, in any order; others are kept."""
     columns = ",".join(needed)
@@ -85,8 +84,6 @@ def read_table(
     if not header:
         raise BadInput(file, f"a CSV file with the columns {columns} is expected, this is empty")
     names = [name.lower() for name in header]
-    if aliases:
-        names = [name if aliases.get(name, name) in names else aliases[name] for name in names]
     missing = [name for name in needed if name not in names]
     if missing:
         lacks = f"{', '.join(missing)} missing in: {','.join(names)[:80]!a}"

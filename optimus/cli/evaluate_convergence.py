@@ -9,18 +9,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.cli.arguments import fractions
+from optimus.cli.arguments import joined, number_between
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.table import percent, table
 from optimus.cli.training_log import TrainingLog, read_training_log
 from optimus.errors import NotReady
 from optimus.jobs import LossGoal, TargetLoss
-from optimus.models.convergence import LearningRateSchedule, LossCurve, PublishedCurve, TimeToGoal
+from optimus.models.convergence import LearningRateSchedule, LossCurve, TimeToGoal
 from optimus.progress.types import LossPoint
 
 _LEAST_EPOCHS: Final = 10
@@ -42,24 +42,28 @@ class ForecastQuestion:
     true: int | None
     """The epoch that met the goal; ``None``: never."""
 
-    @property
-    def target(self) -> float | None:
-        """The loss to be met."""
-        return self.goal.loss if isinstance(self.goal, TargetLoss) else None
+    def error(self, epoch: float | None) -> float | None:
+        """How far off an epoch is, as a part of the run; 1 for none, or for more than a run."""
+        if self.true is None:
+            return None
+        return 1.0 if epoch is None else min(abs(epoch - self.true) / self.run, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedForecast:
-    """The models' forecasts for one question; errors are parts of the run, at most 1."""
+    """The model's forecast for one question."""
 
     question: ForecastQuestion
     time_to_goal: TimeToGoal | None
     """``None``: not reachable."""
     probability: float
     """The probability of meeting the target by the run's end."""
-    error: float | None
-    """``None`` where the target is never met."""
-    paper_error: float | None
+
+    @property
+    def error(self) -> float | None:
+        """``None`` where the target is never met."""
+        found = self.time_to_goal
+        return self.question.error(None if found is None else found.point)
 
     @property
     def covered(self) -> bool:
@@ -100,26 +104,15 @@ def questions_from(
 def predict(
     points: Sequence[LossPoint], schedule: LearningRateSchedule | None, question: ForecastQuestion
 ) -> EvaluatedForecast:
-    """Forecasts of both models, which see nothing after the epochs seen; nor the run's length,
-    unless the program declared it with the schedule of its learning rate."""
-    seen, goal = points[: question.seen], question.goal
-    curve, paper = LossCurve.fit(seen, schedule), PublishedCurve.fit(seen)
-    found, probability = None, 0.0
+    """A forecast that sees nothing after the epochs seen; nor the run's length, unless the program
+    declared it with the schedule of its learning rate."""
+    curve, found, probability = LossCurve.fit(points[: question.seen], schedule), None, 0.0
     if not isinstance(curve, NotReady):
-        until = curve.until(goal)
+        until = curve.until(question.goal)
         found = None if isinstance(until, NotReady) else until
-        any_time = curve.time_to_goal(goal)
+        any_time = curve.time_to_goal(question.goal)
         probability = any_time.probability_by(question.run) if any_time else 0.0
-    published = paper if isinstance(paper, NotReady) else paper.until(goal)
-    error = _error(None if found is None else found.point, question)
-    paper_error = _error(None if isinstance(published, NotReady) else published.point, question)
-    return EvaluatedForecast(question, found, probability, error, paper_error)
-
-
-def _error(epoch: float | None, question: ForecastQuestion) -> float | None:
-    if question.true is None:
-        return None
-    return 1.0 if epoch is None else min(abs(epoch - question.true) / question.run, 1.0)
+    return EvaluatedForecast(question, found, probability)
 
 
 def lowest_target(losses: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
@@ -138,18 +131,14 @@ def floor(number: float) -> int:
     return math.floor(number + _ROUNDING)
 
 
-# --- the command
-
-
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    parts: dict[str, Any] = {"type": fractions, "metavar": "PART,PART"}
+    add, parts = parser.add_argument, joined(number_between(0, 1))
     log = "a log as the trainer prints it, or a CSV epoch,loss; also packed (.gz, .xz, .bz2)"
     add("logs", nargs="+", type=Path, metavar="LOG", help=log)
     at = "predict from these parts of a run, with nothing after them known (default 0.3,0.5)"
-    add("--at", default=(0.3, 0.5), help=at, **parts)
+    add("--at", type=parts, metavar="PART,PART", default=(0.3, 0.5), help=at)
     target = "targets: the smallest loss up to these parts of a run (default 0.6,0.75,0.9)"
-    add("--target-at", default=(0.6, 0.75, 0.9), help=target, **parts)
+    add("--target-at", type=parts, metavar="PART,PART", default=(0.6, 0.75, 0.9), help=target)
     metric = "name of the training loss in the logs (default: the usual); one that rises, such as "
     metric += "accuracy, is judged by its error"
     add("--metric", metavar="NAME", help=metric)
@@ -162,9 +151,8 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
         losses = [point.loss for point in log.epoch_means()]
         if len(losses) < _LEAST_EPOCHS:
             unit = "completed epochs" if log.in_epochs else "losses"
-            raise BadInput(
-                file, f"at least {_LEAST_EPOCHS} {unit} are expected, {len(losses)} found"
-            )
+            expected = f"at least {_LEAST_EPOCHS} {unit} are expected, {len(losses)} found"
+            raise BadInput(file, expected)
         asked += [(log, each) for each in questions_at(losses, options.at, options.target_at)]
     if not asked:
         raise BadInput(options.logs[0], "runs with a target in their hidden part are expected")
@@ -187,7 +175,7 @@ def _value(log: TrainingLog, evaluated: EvaluatedForecast) -> dict[str, object]:
         "seen_epochs": question.seen,
         "run_epochs": question.run,
         "target_at": question.at,
-        "target_loss": question.target,
+        "target_loss": question.goal.loss if isinstance(question.goal, TargetLoss) else None,
         "true_epoch": question.true,
         "predicted_epoch": found and round(found.point, 6),
         "low": found and round(found.low, 6),
@@ -198,9 +186,7 @@ def _value(log: TrainingLog, evaluated: EvaluatedForecast) -> dict[str, object]:
 
 
 def text_of(evaluated: Evaluated) -> str:
-    """Each prediction, and the means by the part of the run that was seen."""
-    headings = ("log", "origin", "seen", "run", "target at", "true", "predicted", "80 % interval")
-    predictions = table("<<>>>>><>", (*headings, "error"), (_row(*each) for each in evaluated))
+    """The means by the part of the run that was seen."""
     by_origin: dict[str, list[EvaluatedForecast]] = {}
     for _, each in evaluated:
         if each.question.true is not None:
@@ -210,29 +196,17 @@ def text_of(evaluated: Evaluated) -> str:
             origin,
             len(known),
             percent(fmean(each.error or 0.0 for each in known)),
-            f"{fmean(each.covered for each in known):.0%}",
+            percent(fmean(each.covered for each in known)),
             percent(fmean(each.width for each in known)),
             sum(each.time_to_goal is None for each in known),
         )
         for origin, known in by_origin.items()
     ]
-    measures = ("from", "targets", "error", "coverage", "width", "not reachable")
+    measures = ("from", "targets", "error", "in 80 % interval", "its width", "not reachable")
     return (
-        f"{predictions}\n\n{table('<>>>>>', measures, means)}\n"
+        f"{table('<>>>>>', measures, means)}\n"
         "Errors and widths are means, as parts of the run; an answer of not reachable counts as "
-        "an error of 100 %."
-    )
-
-
-def _row(log: TrainingLog, each: EvaluatedForecast) -> Sequence[object]:
-    question, found = each.question, each.time_to_goal
-    return (
-        *(log.file.name, question.origin, question.seen, question.run),
-        "-" if question.at is None else f"{question.at:g}",
-        "never" if question.true is None else question.true,
-        "not reachable" if found is None else f"{found.point:.1f}",
-        "" if found is None else f"{found.low:.1f} - {found.high:.1f}",
-        percent(each.error),
+        "an error of 100 %. --json: each prediction"
     )
 
 

@@ -6,7 +6,7 @@ said, each right once. Of a job with a TrainingProfile the profile is taken inst
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -32,7 +32,7 @@ from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.workload_profiles import WorkloadProfile, decode_workload_profile
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
-from optimus.progress.types import LogRead, PodRun, TrainingProgress
+from optimus.progress.types import PodRun, TrainingProgress
 from optimus.resources import MEMORY, Resources
 
 NO_METRICS: Final = (
@@ -44,9 +44,6 @@ _ALL_LINES: Final = 200_000
 _MOST_LINES: Final = 4000
 _LEAST_LINES: Final = 200
 """Of one log, however many there are."""
-_FIRST_BYTES: Final = 1 << 13
-"""Of the beginning of a log, where a program says what it is going to do."""
-_FEWEST_LINES: Final = 50
 _LEADERS: Final = (Role.CHIEF, Role.MASTER, Role.WORKER)
 
 
@@ -210,8 +207,7 @@ class _JobLogs:
 
     def __init__(self, client: LogSource, lines: int, said: list[str]) -> None:
         self._lines = lines
-        self._last, self._first = LogReader(client), LogReader(client, _FIRST_BYTES)
-        self._said = said
+        self._reader, self._said = LogReader(client), said
 
     def observe(
         self,
@@ -255,12 +251,12 @@ class _JobLogs:
         lines, until = 0, None
         for pod in (lead, *evaluators[:1]):
             role, index = _role(pod) or Role.WORKER, pod.replica.index if pod.replica else 0
-            for number, read in enumerate(self._reads(pod)):
+            for read in self._reader.read_ends(pod, self._lines):
                 if isinstance(read, Refused):
                     if pod is lead and not lines:
                         return replace(empty, progress=self._refused(read))
                     continue
-                run = PodRun(lead.uid, skipped=number > 0)
+                run = PodRun(lead.uid, skipped=read.skipped)
                 log.observe(pod.name, role, index, job.counts, read.lines, run)
                 lines += len(read.lines)
                 if pod is lead and read.lines:
@@ -268,21 +264,6 @@ class _JobLogs:
         if not lines:
             return replace(empty, progress=NotReady("its log is empty"))
         return replace(empty, progress=log.progress(until or 0.0), read_until=until, lines=lines)
-
-    def _reads(self, pod: Pod) -> Iterator[LogRead | Refused]:
-        """The beginning of a log where its last lines are not all, and its last lines."""
-        lines = self._lines
-        read = self._last.read(pod, last_lines=lines)
-        while isinstance(read, LogRead) and read.truncated and lines > _FEWEST_LINES:
-            # The end is what was cut off.
-            lines = max(len(read.lines) // 2, _FEWEST_LINES)
-            read = self._last.read(pod, last_lines=lines)
-        if isinstance(read, LogRead) and read.skipped:
-            first = self._first.read(pod)
-            if isinstance(first, LogRead) and read.lines:
-                before = [each for each in first.lines if each.at < read.lines[0].at]
-                yield LogRead(before)
-        yield read
 
     def _refused(self, read: Refused) -> NotReady:
         sentence = explained(KubeError(read.kind, read.sentence))

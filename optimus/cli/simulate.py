@@ -1,7 +1,7 @@
 """``optimus simulate``: several policies on the same simulated jobs, compared seed by seed."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,6 @@ from optimus.cli.node_groups import parse_arithmetic, parse_nodes
 from optimus.cli.policy_config import read_policy_config
 from optimus.cli.table import table
 from optimus.cli.trace_formats import FORMS, read_form
-from optimus.jobs import RescaleRule
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES
@@ -22,8 +21,8 @@ from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, ForecastSource, TrueForecasts
 from optimus.simulator.ground_truth.testbed import nodes as testbed_nodes
-from optimus.simulator.jobs import Checkpoints, WorkloadMaker
-from optimus.simulator.presets import FIXED, SchedulerConfig, preset, with_weights, without_costs
+from optimus.simulator.jobs import WorkloadMaker
+from optimus.simulator.presets import FIXED, preset, with_weights, without_costs
 from optimus.simulator.results import Simulation
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
@@ -60,31 +59,10 @@ _ERRORS: Final = (
     "speed error, epochs error: how far the forecasts of speeds and of epochs were from the truth,"
     " whenever a\npolicy decided (mean of absolute values)"
 )
-_COLUMNS_OF_ALL: Final = (
-    *(_COLUMNS[:2]),
-    ("p95 s", "p95_jct_seconds", "{:.0f}"),
-    *(_COLUMNS[4:6]),
-    ("worst finish-time ratio", "worst_finish_time_ratio", "{:.1f}"),
-    ("fairness", "fairness", "{:.2f}"),
-    ("core hours", "core_hours_per_job", "{:.2f}"),
-    ("cost", "cost_per_job", "{:.2f}"),
-    ("stopped s", "stopped_seconds_per_job", "{:.0f}"),
-    ("pauses", "pauses_per_job", "{:.1f}"),
-)
-"""The same of all policies, which differ in what they do to single jobs."""
-_MEANING: Final = (
-    "finish-time ratio: a job's completion time as a multiple of that alone on the cluster; "
-    "fairness: Jain's index\nof the jobs' inverse ratios; core hours: held by a job; cost: "
-    "at the nodes' prices; stopped: without training since its first placement"
-)
-_LOST: Final = ("lost s", "lost_seconds_per_job", "{:.0f}")
-"""Shown where checkpoints are simulated."""
 _WITH_INTERVAL: Final = frozenset({"average_jct_seconds", "makespan_seconds"})
 
 Task = tuple[str, int]
 """A policy and a seed."""
-
-_Column = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +83,6 @@ class Comparison:
     """Those of each policy, by its name."""
     counts: UserCounts | None = None
     """``None``: those of the workload."""
-    adjust: Callable[[SchedulerConfig], SchedulerConfig] | None = None
-    """What else differs from the usual configuration of every policy."""
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -121,14 +97,11 @@ class Comparison:
         if self.counts is not None:
             workload = self.counts.of(workload)
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
-        options = self.options.get(policy, {})
-        config = preset(policy, self.forecasts, rule, options=options)
+        config = preset(policy, self.forecasts, rule, options=self.options.get(policy, {}))
         if self.stops.measures_prices:
             config = replace(config, measures_prices=True)
         if self.stops.costless:
             config = without_costs(config)
-        if self.adjust is not None:
-            config = self.adjust(config)
         return simulate(workload, with_weights(config, workload.weights), seed)
 
 
@@ -148,9 +121,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     first = "the first of them (default: 1)"
     add("--seed", type=whole_number(0), default=1, metavar="N", help=first)
     add("--workload", choices=tuple(WORKLOADS), help="how jobs arrive (default: uniform)")
-    recur = f"each job is a run of one of so many recurring workloads; {_BY_IMAGE}: jobs of one "
-    recur += "type and mode run one image with one command (default: 0, no job recurs)"
-    add("--workloads", type=_workloads, default=0, metavar=f"N|{_BY_IMAGE}", help=recur)
+    recur = "images: jobs of one type and mode run one image with one command (default: no job)"
+    add("--workloads", choices=("images",), help=recur)
     add("--trace", type=Path, metavar="FILE", help="jobs of your own, instead of --workload")
     forms = "what --trace is written in; beside a trace of Gavel lies its file"
     forms += " simulation_throughputs.json (default: general)"
@@ -162,21 +134,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     nodes += "node, kind as the file of speeds names it (default: the paper's 13 servers)"
     form = "COUNT:cpu=16,memory=80[,gpu=2][,speed=0.5][,price=3][,kind=NAME]"
     add("--nodes", nargs="+", metavar=form, help=nodes)
-    saves = parser.add_mutually_exclusive_group()
-    every = "jobs save after so many seconds of training, and a restart loses what was trained "
-    every += "since (default: they save whenever they are stopped, and lose nothing)"
-    saves.add_argument("--checkpoint-seconds", type=count, metavar="N", help=every)
-    save = "jobs save as they are stopped, which takes so many seconds (default: no time)"
-    saves.add_argument("--save-seconds", type=count, default=0, metavar="N", help=save)
     add("--output", type=Path, metavar="DIR", help="write all results into this folder")
     add_executor_arguments(parser)
-
-
-_BY_IMAGE: Final = "images"
-
-
-def _workloads(text: str) -> int | str:
-    return text if text == _BY_IMAGE else whole_number(0)(text)
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
@@ -195,7 +154,7 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
             raise BadInput(options.trace or options.workload or "uniform", str(problem)) from None
     order = {policy: number for number, policy in enumerate(options.policies)}
     found.sort(key=lambda each: order[each.policy])
-    text = _text(found, _COLUMNS_OF_ALL if options.policies == _POLICIES else _COLUMNS)
+    text = _text(found)
     if options.output is not None:
         write(found, options.output)
         text = f"{text}\n\nwritten to {options.output}"
@@ -214,18 +173,9 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         arithmetic={} if nodes is None else parse_arithmetic(options.nodes),
         forecasts=TrueForecasts() if is_gavel else FittedForecasts(),
         placement=options.placement,
-        stops=_stops(options),
         options={} if options.policy_config is None else read_policy_config(options.policy_config),
         counts=None if options.counts is None else UserCounts(options.counts),
     )
-
-
-def _stops(options: argparse.Namespace) -> Stops:
-    """Return what stopping a job costs, by the options."""
-    if options.checkpoint_seconds is None:
-        return Stops(save_seconds=float(options.save_seconds))
-    checkpoints = Checkpoints(every_seconds=options.checkpoint_seconds)
-    return Stops(checkpoints, RescaleRule.CHECKPOINT)
 
 
 def _submitted(
@@ -248,9 +198,7 @@ def _submitted(
 def _drawn(options: argparse.Namespace) -> tuple[WorkloadMaker, int]:
     """Jobs of the paper's nine types, and how many."""
     usual = WORKLOADS[options.workload or "uniform"]
-    by_image = options.workloads == _BY_IMAGE
-    families = 0 if by_image else options.workloads
-    config = replace(usual.config, families=families, by_image=by_image)
+    config = replace(usual.config, by_image=options.workloads is not None)
     return replace(usual, config=config), options.jobs or _JOBS
 
 
@@ -261,32 +209,29 @@ def _prepare_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def _text(found: Sequence[Simulation], columns: Sequence[_Column]) -> str:
+def _text(found: Sequence[Simulation]) -> str:
     first, seeds = found[0], len({each.seed for each in found})
     interval = ", ± is the 95 % confidence interval over them"
     of_seeds = f"{seeds} seeds{interval}" if seeds > 1 else "1 seed"
     head = f"{len(first.jobs)} jobs ({first.workload}), {of_seeds}; ratios to {first.policy}"
     errors = _ERRORS if any(each.forecasts for each in found) else ""
-    said = _MEANING if columns is _COLUMNS_OF_ALL else errors
-    return "\n\n".join(filter(None, (verdict(found), head, summary_table(found, columns), said)))
+    return "\n\n".join(filter(None, (verdict(found), head, summary_table(found), errors)))
 
 
-def summary_table(found: Sequence[Simulation], columns: Sequence[_Column] = _COLUMNS) -> str:
+def summary_table(found: Sequence[Simulation]) -> str:
     """The figures as people read them, one line for each policy."""
-    loses = any(job.lost_seconds > 0 for each in found for job in each.jobs)
-    columns = (*columns, _LOST) if loses else columns
-    headings = ("policy", *(heading for heading, _, _ in columns))
+    headings = ("policy", *(heading for heading, _, _ in _COLUMNS))
     rows = (
         (
             each.policy,
             *(
                 _cell((each.ratios if heading == "ratio" else each.figures)[name], name, form)
-                for heading, name, form in columns
+                for heading, name, form in _COLUMNS
             ),
         )
         for each in summarise(found)
     )
-    return table("<" + ">" * len(columns), headings, rows)
+    return table("<" + ">" * len(_COLUMNS), headings, rows)
 
 
 def _cell(estimate: Estimate, name: str, form: str) -> str:

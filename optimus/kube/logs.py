@@ -1,7 +1,7 @@
 """Bounded reads of a container's log, each line with the timestamp of the node's agent."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Protocol
 
@@ -50,8 +50,7 @@ class LogReader:
         self._client = client
         self._limit_bytes = limit_bytes
         self._parsing = Lock()
-        """All readers share it: one parses a large log at a time. Together they would leave the
-        thread that decides little of the interpreter."""
+        """One parses a large log at a time, or little is left to the thread that decides."""
 
     def read(
         self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
@@ -70,11 +69,20 @@ class LogReader:
         if read.lines and read.lines[-1].at > since:
             return read
         rest = self._read(pod, math.floor(since) + 1.0)
-        return (
-            rest
-            if isinstance(rest, Refused)
-            else LogRead(read.lines + rest.lines, rest.truncated, skipped=True)
-        )
+        if isinstance(rest, Refused):
+            return rest
+        return LogRead(read.lines + rest.lines, rest.truncated, skipped=True)
+
+    def read_ends(self, pod: Pod, last_lines: int) -> Iterator[LogRead | Refused]:
+        """The beginning of a log where its last lines are not all, and its last lines."""
+        read = self.read(pod, last_lines=last_lines)
+        while isinstance(read, LogRead) and read.truncated and len(read.lines) > 1:
+            read = self.read(pod, last_lines=len(read.lines) // 2)  # the end is what was cut off
+        if isinstance(read, LogRead) and read.skipped and read.lines:
+            first = LogReader(self._client, _SMALL_BYTES).read(pod)
+            if isinstance(first, LogRead):
+                yield LogRead([each for each in first.lines if each.at < read.lines[0].at])
+        yield read
 
     def _read_end(self, pod: Pod, since: float | None, last_lines: int) -> LogRead | Refused:
         body = self._body(pod, since, last_lines)
@@ -102,15 +110,10 @@ class LogReader:
             return parse_log(body, self._limit_bytes)
 
     def _body(self, pod: Pod, since: float | None, last_lines: int | None) -> bytes | Refused:
-        query = [
-            ("container", pod.log_container),
-            ("timestamps", "true"),
-            ("limitBytes", str(self._limit_bytes)),
-        ]
-        if since is not None:
-            query.append(("sinceTime", format_instant(since)))
-        if last_lines is not None:
-            query.append(("tailLines", str(last_lines)))
+        query = [("container", pod.log_container), ("timestamps", "true")]
+        query += [("limitBytes", str(self._limit_bytes))]
+        query += [] if since is None else [("sinceTime", format_instant(since))]
+        query += [] if last_lines is None else [("tailLines", str(last_lines))]
         what = f"read the log of {pod.namespace}/{pod.name}"
         path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{pod.name}/log"
         return answer_of(lambda: self._client.get(what, path, query, READ_SECONDS))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from optimus.jobs import counted
 from optimus.kube.pods import Pod
 
 FORGIVEN_SECONDS: Final = 600.0
@@ -50,14 +51,10 @@ class PodFailure:
         return f"{self.what.partition(':')[0]} {self.last_words}"
 
     def __str__(self) -> str:
-        again = f" after {_counted(self.restarts, 'restart')}" if self.restarts else ""
+        again = f" after {counted(self.restarts, 'restarts')}" if self.restarts else ""
         words = f": {self.last_words}" if self.last_words else ""
-        others = f"; {_counted(self.others, 'more pod')} too" if self.others else ""
+        others = f"; {counted(self.others, 'more pods')} too" if self.others else ""
         return f"{self.pod}: {self.what}{again}{words}{others}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def failure_of(

@@ -111,9 +111,6 @@ class WorkloadConfig:
     """Speed of the containers."""
     machines: int = 1
     """Multiple of the testbed's 13 servers."""
-    families: int = 0
-    """Every job is a run of one of so many workloads, which are the first jobs that are drawn. 0:
-    no job is."""
     by_image: bool = False
     """Jobs of one type and mode run one image with one command. Default: each has its own."""
 
@@ -139,14 +136,10 @@ class RandomWorkload:
         """A workload of so many jobs; the same generator state gives the same workload."""
         arrivals = self.arrivals(jobs, rng)
         choices = [(_draw_choice(rng), int(rng.integers(2**32))) for _ in arrivals]
-        families = min(self.config.families, len(choices))
-        drawn = []
-        for number, arrival in enumerate(arrivals.tolist()):
-            # By the job's own seed, so that arrivals do not depend on the number of families.
-            family = choices[number][1] % families if families else None
-            chosen = choices[number if family is None else family]
-            job = _build_job(number, arrival, *chosen, self.config)
-            drawn.append(job if family is None else _of_family(job, family))
+        drawn = (
+            _build_job(number, arrival, *choices[number], self.config)
+            for number, arrival in enumerate(arrivals.tolist())
+        )
         return Workload(self.name, tuple(drawn), nodes(self.config.machines))
 
 
@@ -241,10 +234,6 @@ def on_kinds(simulated: SimulatedJob, arithmetic: Mapping[str, float]) -> Simula
 def scaled_down_steps(training: TrainingStep, examples: int, batch: int) -> float:
     """Steps of an epoch of the type's data set, scaled down as usual."""
     return max(_scaled_down(training, examples, EPOCH_SECONDS) / batch, 1.0)
-
-
-def _of_family(simulated: SimulatedJob, family: int) -> SimulatedJob:
-    return replace(simulated, job=replace(simulated.job, workload=f"family-{family + 1}"))
 
 
 def _goal_at(seed: int) -> float | None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from optimus.jobs import BatchScope, ConvergenceThreshold, Counts, TrainingMode
-from optimus.models.earlier_runs import conditions_of
 from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.job_types import JOB_TYPES
 from optimus.simulator.jobs import SimulatedJob, Workload, WorkloadMaker
@@ -130,42 +129,17 @@ def test_hardware_changes_speeds_and_nothing_that_is_drawn() -> None:
         assert two.speed.steps_per_second(apart) < one.speed.steps_per_second(apart)
 
 
-class TestFamilies:
-    def drawn(self, families: int, jobs: int = 60) -> Workload:
-        return drawn(WorkloadConfig(families=families), jobs)
-
-    def test_each_job_is_a_run_of_one_of_so_many_workloads(self) -> None:
-        by_name: dict[str | None, list[SimulatedJob]] = {}
-        for each in self.drawn(5).jobs:
-            by_name.setdefault(each.job.workload, []).append(each)
-        assert sorted(map(str, by_name)) == [f"family-{n}" for n in range(1, 6)]
-        for first, *others in by_name.values():
-            for other in others:
-                assert (other.kind, other.job.goal) == (first.kind, first.job.goal)
-                assert conditions_of(other.job) == conditions_of(first.job)
-                assert other.steps_per_epoch == first.steps_per_epoch
-
-    def test_arrivals_and_the_first_jobs_do_not_depend_on_their_number(self) -> None:
-        usual, few, many = self.drawn(0), self.drawn(5), self.drawn(20)
-        for one, two, three in zip(usual.jobs, few.jobs, many.jobs, strict=True):
-            assert one.job.created_at == two.job.created_at == three.job.created_at
-        assert len({each.job.workload for each in usual.jobs}) == 60, "each has its own image"
-        kinds = {(each.kind, each.job.mode) for each in usual.jobs[:5]}
-        assert {(each.kind, each.job.mode) for each in few.jobs} <= kinds
-
-    def test_jobs_of_one_image_are_of_one_type_and_mode_with_goals_of_their_own(self) -> None:
-        usual, found = self.drawn(0), drawn(WorkloadConfig(by_image=True), 60)
-        by_name = defaultdict[str | None, list[SimulatedJob]](list)
-        for one, other in zip(usual.jobs, found.jobs, strict=True):
-            assert replace(one.job, workload=None) == replace(other.job, workload=None)
-            by_name[other.job.workload].append(other)
-        assert len(by_name) <= 18
-        for same in by_name.values():
-            assert len({(each.kind, each.job.mode) for each in same}) == 1
-            assert len({each.job.goal for each in same}) == len(same)
-
-    def test_there_are_no_more_than_there_are_jobs(self) -> None:
-        assert len(self.drawn(50, jobs=3).jobs) == 3
+def test_jobs_of_one_image_are_of_one_type_and_mode_with_goals_of_their_own() -> None:
+    usual, found = drawn(WorkloadConfig(), 60), drawn(WorkloadConfig(by_image=True), 60)
+    assert len({each.job.workload for each in usual.jobs}) == 60, "each has its own image"
+    by_name = defaultdict[str | None, list[SimulatedJob]](list)
+    for one, other in zip(usual.jobs, found.jobs, strict=True):
+        assert replace(one.job, workload=None) == replace(other.job, workload=None)
+        by_name[other.job.workload].append(other)
+    assert len(by_name) <= 18
+    for same in by_name.values():
+        assert len({(each.kind, each.job.mode) for each in same}) == 1
+        assert len({each.job.goal for each in same}) == len(same)
 
 
 def test_slow_arithmetic_slows_a_job_by_as_much_of_its_step_as_is_computing() -> None:
