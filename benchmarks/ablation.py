@@ -27,7 +27,7 @@ from optimus.simulator.presets import SchedulerConfig, with_loop
 
 SHIPPED: Final = "as shipped"
 _NEVER_SECONDS: Final = 1e9
-_NO_CAP: Final = 10**6
+_NO_CAP: Final = 64
 
 
 def loop(config: SchedulerConfig, **changes: Any) -> SchedulerConfig:
