@@ -292,7 +292,7 @@ class JobView:
         return self.as_(eligibility, reason, self.job.counts)
 
     def as_(self, eligibility: Eligibility, reason: str, counts: Counts) -> "JobView":
-        """JobView so, with these counts."""
+        """The job with this eligibility, at these counts and no fewer."""
         return replace(self, eligibility=eligibility, reason=reason, counts=counts, minimum=counts)
 
     @property
